@@ -1,0 +1,1 @@
+"""What a process and its host tell: records, journals, clocks, kernel sockets."""
