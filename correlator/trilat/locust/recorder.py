@@ -1,0 +1,225 @@
+"""The recorder: from Locust's ``request`` event to a record in the journal, and on to the sketches.
+
+The event handler packs one fixed-width record and returns; all arithmetic happens later, in
+batches, on the journal's own bytes. So the live figures and those made from a journal afterwards
+come from the same code and the same data.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import perf_counter_ns, time_ns
+from typing import Any
+
+import gevent
+
+from trilat.agent.errors import TrilatError
+from trilat.agent.journal import JournalWriter
+from trilat.agent.layout import Kind, MarkFlag
+from trilat.agent.records import UNKNOWN
+from trilat.agent.stamp import EMPTY, find
+from trilat.correlator.book import SketchBook
+from trilat.correlator.pipeline import Attributor
+
+from . import faults
+from .heartbeat import Heartbeat
+from .timeline import ATTRIBUTE, Timeline
+
+__all__ = ["Recorder"]
+
+_EXCHANGE = int(Kind.EXCHANGE)
+_FAILED = int(MarkFlag.FAILED)
+_UNMARKED = int(MarkFlag.UNMARKED)
+_MAX_NAMES = 10_000
+_OTHER = "*\t(other)"
+_BATCH_SECONDS = 0.25
+
+
+class Recorder:
+    """Records the requests of one process in one run.
+
+    Args:
+        journals: directory for this process' journal.
+        stem: start of the journal's file names, unique to this process.
+        facts: what the journal's header says of the run.
+        host_identity: `trilat.agent.host.host_identity` of this host.
+        heartbeat: estimates the hub's lag where the kernel gives no receive stamps.
+    """
+
+    def __init__(
+        self,
+        journals: Path,
+        stem: str,
+        facts: dict[str, Any],
+        host_identity: int,
+        heartbeat: Heartbeat | None = None,
+    ) -> None:
+        self._journal = JournalWriter(journals, stem, facts)
+        self._attributor = Attributor(host_identity)
+        self._heartbeat = heartbeat
+        self._name_ids: dict[tuple[Any, Any], int] = {}
+        self._greenlet = gevent.spawn(self._work)
+        self.requests = 0
+        self.unmarked = 0
+        self.without_time = 0
+        self.foreign_stamps = 0
+
+    @property
+    def book(self) -> SketchBook:
+        """What has been attributed so far."""
+        return self._attributor.book
+
+    @property
+    def lost(self) -> dict[str, int]:
+        """Counters of what is missing from the evidence; all 0 on a healthy run."""
+        return {
+            "journal_dropped": self._journal.dropped_segments,
+            "journal_lost_to_disk": self._journal.lost_to_disk,
+            "unmarked": self.unmarked,
+            "without_time": self.without_time,
+            "foreign_stamps": self.foreign_stamps,
+            "errors_inside": sum(faults.counts.values()),
+        }
+
+    def on_request(
+        self,
+        request_type: Any,
+        name: Any,
+        response_time: float | None,
+        exception: Any = None,
+        response: Any = None,
+        start_time: float | None = None,
+        **_: Any,
+    ) -> None:
+        """Locust's ``request`` event; nothing gets out of here."""
+        try:
+            if response_time is None:
+                self.without_time += 1
+                return
+            timeline = getattr(response, "__dict__", {}).pop(ATTRIBUTE, None)
+            failed = _FAILED if exception else 0
+            if timeline is None:
+                self._write_unmarked(request_type, name, response_time, failed, start_time)
+            else:
+                self._write(timeline, request_type, name, response_time, failed, response)
+            self.requests += 1
+        except Exception as error:  # noqa: BLE001 - fails open
+            faults.note("recording a request", error)
+
+    def take_book(self) -> SketchBook:
+        """What was attributed since the last call; for a worker's report."""
+        return self._attributor.take_book()
+
+    def stop(self) -> None:
+        """Attribute what is left and close the journal."""
+        self._greenlet.kill()
+        self._journal.close()
+        self._feed()
+        self._attributor.flush()
+
+    def _write(
+        self,
+        timeline: Timeline,
+        method: Any,
+        name: Any,
+        response_time: float,
+        failed: int,
+        response: Any,
+    ) -> None:
+        started = timeline.started
+        sent, connect_began = timeline.sent, timeline.connect_began
+        response_ns = round(response_time * 1e6)
+        if sent < 0:  # nothing went out: the generator's part ends where it began to connect
+            sent = connect_began if connect_began >= 0 else started
+        stamp = timeline.stamp
+        if stamp is EMPTY and (headers := response.headers) is not None:
+            stamp = self._look_again(headers, timeline.span)
+        read, first = timeline.last_read, timeline.first_read
+        wall = timeline.read_wall
+        self._journal.append(
+            _EXCHANGE,
+            timeline.flags | failed,
+            self._name_id(method, name),
+            timeline.trace_high,
+            timeline.trace_low,
+            timeline.span,
+            wall - (read - started) if read >= 0 else _wall_of(started),
+            started,
+            response_ns,
+            timeline.connect_ns,
+            sent - started,
+            first - started if first >= 0 else UNKNOWN,
+            timeline.first_lay,
+            read - started if read >= 0 else UNKNOWN,
+            timeline.last_lay,
+            wall,
+            timeline.prior_ns,
+            UNKNOWN if self._heartbeat is None else self._heartbeat.lag_ns,
+            UNKNOWN,
+            stamp,
+            _status(response),
+            timeline.exchanges,
+        )
+
+    def _write_unmarked(
+        self, method: Any, name: Any, response_time: float, failed: int, start_time: float | None
+    ) -> None:
+        self.unmarked += 1
+        response_ns = round(response_time * 1e6)
+        wall = round(start_time * 1e9) if start_time else _wall_of(perf_counter_ns()) - response_ns
+        times = (wall, 0, response_ns, 0, 0, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, 0, 0)
+        self._journal.append(
+            _EXCHANGE,
+            _UNMARKED | failed,
+            self._name_id(method, name),
+            0,
+            0,
+            0,
+            *times,
+            UNKNOWN,
+            UNKNOWN,
+            EMPTY,
+            0,
+            0,
+        )
+
+    def _look_again(self, headers: Any, span: int) -> bytes:
+        """The stamp was not in the first bytes read: a head in several pieces, or none at all."""
+        value = headers.get("server-timing")
+        if value is None:
+            return EMPTY
+        text = value if isinstance(value, str) else ", ".join(value)
+        stamp = find(text.encode("latin-1", "replace"), span)
+        if stamp is EMPTY and "trilat;" in text:
+            self.foreign_stamps += 1
+        return stamp
+
+    def _name_id(self, method: Any, name: Any) -> int:
+        known = self._name_ids.get((method, name))
+        if known is None:
+            text = f"{method}\t{name}" if len(self._name_ids) < _MAX_NAMES else _OTHER
+            known = self._journal.name_id(text)
+            if text is not _OTHER:
+                self._name_ids[method, name] = known
+        return known
+
+    def _work(self) -> None:
+        while True:
+            gevent.sleep(_BATCH_SECONDS)
+            try:
+                self._feed()
+            except TrilatError as error:
+                faults.note("attributing", error)
+
+    def _feed(self) -> None:
+        for raw in self._journal.take_new():
+            self._attributor.feed(raw)
+
+
+def _wall_of(monotonic_ns: int) -> int:
+    return time_ns() - (perf_counter_ns() - monotonic_ns)
+
+
+def _status(response: Any) -> int:
+    status = getattr(response, "status_code", 0) or 0
+    return status if 0 <= status < 65536 else 0

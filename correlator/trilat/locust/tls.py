@@ -1,0 +1,86 @@
+"""Stamps under TLS: OpenSSL reads the bytes itself, so the kernel's stamp is peeked at beforehand.
+
+Just when the raw socket became readable, and before each read, ``recvmsg(…, MSG_PEEK)`` on it gives
+the stamp of the last segment that lies there. The handshake's own reads are peeked at too: what its
+segments lay in the kernel is the generator's, the rest of the handshake is the network's.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter_ns
+from typing import Any
+
+import gevent.ssl
+
+from trilat.agent.stamp import find
+from trilat.agent.tcp import HAS_KERNEL_STAMPS
+
+from . import faults
+from .sockets import enable_stamps, peek, send_marked
+from .timeline import current
+
+__all__ = ["install"]
+
+_SSLSocket: Any = gevent.ssl.SSLSocket
+_plain_send = _SSLSocket.send
+_plain_read = _SSLSocket.read
+_plain_wait = _SSLSocket._wait
+_plain_handshake = _SSLSocket.do_handshake
+_state = {"peeks": HAS_KERNEL_STAMPS}
+
+
+def install(*, kernel_stamps: bool = HAS_KERNEL_STAMPS) -> None:
+    """Wrap gevent's TLS socket class; a second call changes nothing."""
+    _state["peeks"] = kernel_stamps
+    _SSLSocket.send = _send
+    _SSLSocket.read = _read
+    _SSLSocket._wait = _wait
+    _SSLSocket.do_handshake = _do_handshake
+
+
+def _send(self: Any, data: Any, flags: int = 0, **kwargs: Any) -> int:
+    timeline = current()
+    if timeline is None or not self._sslobj or not timeline.begins_exchange(id(self)):
+        plain: int = _plain_send(self, data, flags, **kwargs)
+        return plain
+    return send_marked(_plain_send, self, timeline, data, flags, **kwargs)
+
+
+def _read(self: Any, nbytes: int = 2014, buffer: Any = None) -> Any:
+    timeline = current()
+    if timeline is None:
+        return _plain_read(self, nbytes, buffer)
+    if _state["peeks"]:
+        peek(timeline, self._sock)
+    result = _plain_read(self, nbytes, buffer)
+    try:
+        size = result if buffer is not None else len(result)
+        if timeline.received_tls(size):
+            data = result if buffer is None else bytes(memoryview(buffer)[:size])
+            timeline.stamp = find(data, timeline.span)
+    except Exception as error:  # noqa: BLE001 - fails open
+        faults.note("reading an answer", error)
+    return result
+
+
+def _wait(self: Any, watcher: Any, timeout_exc: Any = None) -> None:
+    _plain_wait(self, watcher, timeout_exc)
+    if watcher is self._read_event and _state["peeks"]:
+        timeline = current()
+        if timeline is not None:
+            peek(timeline, self._sock)
+            timeline.waited_for_bytes()
+
+
+def _do_handshake(self: Any) -> None:
+    timeline = current()
+    if timeline is None:
+        _plain_handshake(self)
+        return
+    enable_stamps(self._sock)
+    timeline.handshake_lay_ns = 0
+    began = perf_counter_ns()
+    _plain_handshake(self)
+    timeline.connected(perf_counter_ns() - began - timeline.handshake_lay_ns)
+    timeline.handshake_lay_ns = -1
+    timeline.peeked_wall = 0

@@ -1,0 +1,118 @@
+"""Real Locust processes, as its users run them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from trilat.agent.host import host_identity
+from trilat.agent.journal import journal_files, read_segment
+from trilat.correlator.align import Aligner
+from trilat.correlator.attribute import Attributed, attribute
+from trilat.correlator.cuts import cut
+from trilat.correlator.frames import split_records
+
+_PRELUDE = """
+import json, os
+import trilat.locust
+from locust import FastHttpUser, HttpUser, User, constant, constant_throughput, events, task
+
+SEEN = open(os.environ["SEEN"] + f".{os.getpid()}", "w", buffering=1)
+
+@events.request.add_listener
+def _see(request_type, name, response_time, exception, **_):
+    SEEN.write(json.dumps([request_type, name, response_time, bool(exception)]) + "\\n")
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a Locust process left behind.
+
+    Attributes:
+        code: its exit code.
+        output: standard output and error.
+        directory: the run directory.
+        seen: what the ``request`` event said, as a listener of the locustfile's wrote it down:
+            method, name, response time in milliseconds, failed.
+    """
+
+    code: int
+    output: str
+    directory: Path
+    seen: list[list[Any]]
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """What ``result.json`` says."""
+        found: dict[str, Any] = json.loads((self.directory / "result.json").read_text())
+        return found
+
+    @property
+    def rows(self) -> Any:
+        """All exchange records of all journals, in order of their files."""
+        files = journal_files(self.directory / "journals")
+        return np.concatenate([split_records(read_segment(file).records)[0] for file in files])
+
+    @property
+    def attributed(self) -> Attributed:
+        """The same, attributed."""
+        cuts = cut(self.rows)
+        return attribute(cuts, Aligner(host_identity()).align(cuts))
+
+
+RunLocust = Callable[..., Run]
+
+
+@pytest.fixture
+def run_locust(tmp_path: Path) -> RunLocust:
+    """``run_locust(users, *options)``: run a locustfile whose users are given as source."""
+
+    def run(
+        users: str,
+        *options: str,
+        interrupt_after_s: float | None = None,
+        environment: dict[str, str] | None = None,
+    ) -> Run:
+        locustfile = tmp_path / "locustfile.py"
+        locustfile.write_text(_PRELUDE + textwrap.dedent(users))
+        out = tmp_path / "run"
+        child = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "locust", "-f", str(locustfile), "--headless"),
+                *("--trilat-out", str(out)),
+                *options,
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={**os.environ, "SEEN": str(tmp_path / "seen"), **(environment or {})},
+        )
+        try:
+            if interrupt_after_s is not None:
+                time.sleep(interrupt_after_s)
+                child.send_signal(signal.SIGINT)
+            output, _ = child.communicate(timeout=90)
+        finally:
+            child.kill()
+        seen = [
+            json.loads(line)
+            for file in sorted(tmp_path.glob("seen.*"))
+            for line in file.read_text().splitlines()
+        ]
+        return Run(child.returncode, output, out, seen)
+
+    return run
