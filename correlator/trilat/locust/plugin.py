@@ -10,6 +10,7 @@ init             make the run directory       -                            make 
 test_start       begin to record              begin to record             tell the workers the
                                                                           run id (by options)
 request          record                       record                      -
+test_stopping    stop the clock               stop the clock              stop the clock
 test_stop        stop, write the result       stop                        -
 report_to_master -                            ship sketches               -
 worker_report    -                             -                            merge
@@ -68,6 +69,7 @@ class Plugin:
         events.test_start.add_listener(_guarded(self.on_test_start))
         events.spawning_complete.add_listener(_guarded(self.on_spawning_complete))
         events.request.add_listener(self.on_request)
+        events.test_stopping.add_listener(_guarded(self.on_test_stopping))
         events.test_stop.add_listener(_guarded(self.on_test_stop))
         events.report_to_master.add_listener(_guarded(self.on_report_to_master))
         events.worker_report.add_listener(_guarded(self.on_worker_report))
@@ -128,6 +130,11 @@ class Plugin:
         session = self._session
         if session is not None and session.recorder is not None and session.active:
             session.recorder.on_request(**event)
+
+    def on_test_stopping(self, **_: Any) -> None:
+        """The load ends here."""
+        if self._session is not None:
+            self._session.stopping()
 
     def on_test_stop(self, **_: Any) -> None:
         """End the run; where this process holds all of it, write its result."""

@@ -68,17 +68,13 @@ class Pulse:
     def stop(self) -> None:
         """Take the last sample and close the file."""
         self._greenlet.kill()
-        self._once()
+        self.sample()
         if self._file is not None:
             self._file.close()
             self._file = None
 
-    def _run(self) -> None:
-        while True:
-            gevent.sleep(1)
-            self._once()
-
-    def _once(self) -> None:
+    def sample(self) -> None:
+        """Take a sample now; it covers the time since the last one."""
         try:
             window = self.cpu.sample()
             sample = {
@@ -91,3 +87,8 @@ class Pulse:
                 self._file.write(json.dumps(sample) + "\n")
         except Exception as error:  # noqa: BLE001 - fails open
             faults.note("sampling", error)
+
+    def _run(self) -> None:
+        while True:
+            gevent.sleep(1)
+            self.sample()

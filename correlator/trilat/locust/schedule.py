@@ -92,11 +92,12 @@ class Pace:
         self.wanted = 0.0
         self.run = 0
         self._rates: dict[str, float] = {}
+        self._users: dict[str, int] = {}
         self._paced: dict[type[Any], bool] = {}
 
     def start(self, user_classes: list[type[Any]]) -> None:
         """Begin to count for these user classes."""
-        self.wanted, self.run = 0.0, 0
+        self.wanted, self.run, self._users = 0.0, 0, {}
         self._rates = {c.__name__: rate for c in user_classes if (rate := task_rate(c))}
         self._paced = {c: c.__name__ in self._rates for c in user_classes}
         pace = self
@@ -113,9 +114,11 @@ class Pace:
         _TaskSet.wait = _plain_wait
 
     def tick(self, users_by_class: Mapping[str, int], seconds: float) -> None:
-        """So many users were there for so long."""
+        """So long after the last call so many users are there; in between it was on a line."""
         for name, rate in self._rates.items():
-            self.wanted += users_by_class.get(name, 0) * rate * seconds
+            now = users_by_class.get(name, 0)
+            self.wanted += (self._users.get(name, 0) + now) / 2 * rate * seconds
+            self._users[name] = now
 
     def rate(self, users_by_class: Mapping[str, int]) -> float | None:
         """Tasks per second that these users are meant to run; None where none is paced."""

@@ -104,14 +104,20 @@ class Session:
         """Seconds since the test started, or that it took."""
         return perf_counter() - self._began if self.measured_s is None else self.measured_s
 
+    def stopping(self) -> None:
+        """The load ends here: users are about to be stopped."""
+        if self.measured_s is None:
+            self.pulse.sample()
+            self.measured_s = perf_counter() - self._began
+            self.pace.stop()
+
     def stop(self) -> None:
         """The users of this process have stopped; attribute what is left."""
         if not self.active:
             return
-        self.measured_s = perf_counter() - self._began
+        self.stopping()
         self.ended_wall_ns = time_ns()
         marker.stop()
-        self.pace.stop()
         self.pulse.stop()
         if self._heartbeat is not None:
             self._heartbeat.stop()
@@ -161,7 +167,8 @@ class Session:
         users = self.environment.runner.user_classes_count
         if sum(users.values()) >= sum(self.users.values()):
             self.users = dict(users)
-        self.pace.tick(users, seconds)
+        if self.measured_s is None:
+            self.pace.tick(users, seconds)
         return {
             "users": sum(users.values()),
             "requests": self.recorder.requests if self.recorder is not None else 0,

@@ -70,6 +70,7 @@ def serving(handle: Callable[[Any], None], **options: Any) -> Iterator[tuple[str
     server = gevent.server.StreamServer(("127.0.0.1", 0), handle_and_close, **options)
     server.start()
     try:
+        assert server.server_port is not None
         yield "127.0.0.1", server.server_port
     finally:
         server.stop()
