@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import platform
+import secrets
 import socket
 import time
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from zlib import crc32
 
-__all__ = ["HostFacts", "host_facts", "host_identity", "kernel_tick_us"]
+__all__ = ["HostFacts", "host_facts", "host_identity", "kernel_tick_us", "process_identity"]
 
 _PROC = Path("/proc")
 _DEFAULT_TICK_US = 4000
@@ -27,6 +29,19 @@ def host_identity(proc: Path = _PROC) -> int:
     except (OSError, UnicodeDecodeError):
         text = socket.gethostname()
     return crc32(text.encode()) or 1
+
+
+def process_identity() -> int:
+    """32-bit identity of this process, never 0: drawn at the first call, again after a fork.
+
+    A process number would not do: containers of one host number theirs alike.
+    """
+    return _identity_of(os.getpid())
+
+
+@cache
+def _identity_of(_pid: int) -> int:
+    return secrets.randbits(32) or 1
 
 
 def kernel_tick_us() -> int:
@@ -66,10 +81,8 @@ class HostFacts:
 
 def host_facts() -> HostFacts:
     """The facts of the host that this process runs on."""
-    if hasattr(os, "sched_getaffinity"):
-        cpus = len(os.sched_getaffinity(0))
-    else:
-        cpus = os.cpu_count() or 1
+    has_affinity = hasattr(os, "sched_getaffinity")  # Linux only
+    cpus = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
     return HostFacts(
         identity=host_identity(),
         name=socket.gethostname(),

@@ -12,40 +12,51 @@ import json
 import logging
 import mmap
 import os
-from collections.abc import Iterator, Mapping
+from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from struct import Struct
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .errors import JournalError
-from .layout import EXCHANGE, NAME, RecordLayout
+from .layout import EXCHANGE, NAME
 
-__all__ = ["HEADER_SIZE", "JournalWriter", "Segment", "journal_files", "read_segment"]
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+__all__ = ["HEADER_SIZE", "OTHER", "JournalWriter", "Segment", "journal_files", "read_segment"]
 
 MAGIC = b"TRILAT-JOURNAL 1\n"
 HEADER_SIZE = 4096
 SUFFIX = ".trilat"
+OTHER = "*\t(other)"
+"""The text (method, tab, name) of what has a text of its own no more."""
 _COMMIT = Struct("<I")
 _MASK = 0xFFFFFFFF
+_KINDS = {str(int(layout.kind)): layout.describe() for layout in (EXCHANGE, NAME)}
 
 logger = logging.getLogger("trilat.journal")
 
 
 class JournalWriter:
-    """Appends records of one layout to a bounded series of files.
+    """Appends exchange records, and the texts they point to, to a bounded series of files.
 
     Where the directory cannot be written, or the disk fills, records go to memory of the same
-    bound: one warning, `lost_to_disk` counts them, and the caller goes on untouched.
+    bound: one warning, `lost_to_disk` counts them, and the caller goes on untouched. One thread
+    (or one greenlet hub) writes; a process that forks makes its writer after the fork.
 
     Args:
         directory: where the files go; it must exist.
         stem: start of each file's name, unique to this process.
         facts: what the header says of the writer (run, host, process); JSON values.
-        layout: the records' layout.
         segment_bytes: size of one file.
         max_segments: how many files stay; older ones are deleted and counted in
-            `dropped_segments`.
+            `dropped_segments`. As many segments wait for `take_new`; where nobody takes, the
+            oldest go and are counted in `dropped_untaken`.
+
+    Raises:
+        JournalError: the facts do not fit the file's header.
     """
 
     def __init__(
@@ -53,7 +64,6 @@ class JournalWriter:
         directory: Path,
         stem: str,
         facts: Mapping[str, Any],
-        layout: RecordLayout = EXCHANGE,
         *,
         segment_bytes: int = 8 * 2**20,
         max_segments: int = 64,
@@ -61,21 +71,26 @@ class JournalWriter:
         self._directory = directory
         self._stem = stem
         self._facts = dict(facts)
-        self._layout = layout
-        self._struct = layout.packer
+        self._struct = EXCHANGE.packer
         self._name_struct = NAME.struct
-        self._per_segment = max((segment_bytes - HEADER_SIZE) // layout.size, 4)
+        self._per_segment = max((segment_bytes - HEADER_SIZE) // EXCHANGE.size, 16)
         self._max_segments = max_segments
         self._segment = 0
         self._files: list[Path] = []
         self._names: dict[str, int] = {}
-        self._pending: list[bytes] = []
+        self._name_records = 0
+        self._pending: deque[bytes] = deque()
+        self._path: Path | None
+        self._map: mmap.mmap
+        self._offset = self._taken = HEADER_SIZE
+        self._count = 0
         self.dropped_segments = 0
+        self.dropped_untaken = 0
         self.lost_to_disk = 0
         self._open_segment()
 
     def append(self, *values: Any) -> None:
-        """Write one record: the fields of the layout's ``packer`` without ``commit``.
+        """Write one record: the fields of ``EXCHANGE.packer`` without ``commit``.
 
         Raises:
             struct.error: a value does not fit its field.
@@ -89,71 +104,86 @@ class JournalWriter:
             self.lost_to_disk += 1
 
     def name_id(self, text: str) -> int:
-        """The number that stands for a text; written to the journal at its first use."""
-        known = self._names.get(text)
-        if known is None:
-            known = self._names[text] = len(self._names)
-            self._write_name(known, text)
-        return known
+        """The number that stands for a text; written to the journal at its first use.
 
-    def take_new(self) -> Iterator[bytes]:
-        """Whole records written since the last call, in order, as raw bytes."""
-        pending, self._pending = self._pending, []
-        yield from pending
+        Each file repeats the texts known by then, so texts may fill a quarter of a file at most;
+        those that come after share the number of `OTHER`.
+        """
+        known = self._names.get(text)
+        return self._learn(text) if known is None else known
+
+    def take_new(self) -> list[bytes]:
+        """Whole records written since the last call, in order, as pieces of raw bytes."""
+        taken = list(self._pending)
+        self._pending.clear()
         if self._offset > self._taken:
-            fresh = self._map[self._taken : self._offset]
+            taken.append(self._map[self._taken : self._offset])
             self._taken = self._offset
-            yield fresh
+        return taken
 
     def close(self) -> None:
         """Cut the last file to its length; what was not taken stays for `take_new`."""
-        if self._offset > self._taken:
-            self._pending.append(self._map[self._taken : self._offset])
-            self._taken = self._offset
+        self._set_aside()
         self._finish_segment()
 
-    def _write_name(self, number: int, text: str) -> None:
-        raw = text.encode(errors="replace")
-        width = NAME.size - 12
-        for part, start in enumerate(range(0, max(len(raw), 1), width)):
-            if self._count >= self._per_segment:
-                self._roll()
-            values = (NAME.kind, part, number, raw[start : start + width])
+    def _learn(self, text: str) -> int:
+        parts = _name_parts(text)
+        room = self._per_segment // 4 - 1  # one record is kept for OTHER
+        if self._name_records + len(parts) > room and text != OTHER:
+            return self.name_id(OTHER)
+        if self._count + len(parts) > self._per_segment:
+            self._roll()
+        number = self._names[text] = len(self._names)
+        self._name_records += len(parts)
+        self._write_name(number, parts)
+        return number
+
+    def _write_name(self, number: int, parts: list[bytes]) -> None:
+        for part, raw in enumerate(parts):
+            values = (NAME.kind, part, number, raw)
             self._name_struct.pack_into(self._map, self._offset, *values, self._count + 1 & _MASK)
             self._offset += self._struct.size
             self._count += 1
 
     def _roll(self) -> None:
-        self._pending.append(self._map[self._taken : self._offset])
+        self._set_aside()
         self._finish_segment()
         self._open_segment()
         for text, number in self._names.items():  # each file can be read by itself
-            self._write_name(number, text)
+            self._write_name(number, _name_parts(text))
+
+    def _set_aside(self) -> None:
+        if self._offset > self._taken:
+            self._pending.append(self._map[self._taken : self._offset])
+            self._taken = self._offset
+        if len(self._pending) > self._max_segments:
+            self._pending.popleft()
+            self.dropped_untaken += 1
 
     def _open_segment(self) -> None:
         self._segment += 1
-        size = HEADER_SIZE + self._per_segment * self._layout.size
-        self._path: Path | None = self._directory / f"{self._stem}-{self._segment:04d}{SUFFIX}"
+        size = HEADER_SIZE + self._per_segment * EXCHANGE.size
+        path = self._directory / f"{self._stem}-{self._segment:06d}{SUFFIX}"
+        self._drop_oldest()
+        header = self._header()
         try:
-            self._map = _map_file(self._path, size)
+            self._map = _map_file(path, size)
         except OSError as error:
             if not self.lost_to_disk:
                 logger.warning("no journal on disk, going on in memory: %s", error)
             self._path = None
             self._map = mmap.mmap(-1, size)
         else:
-            self._files.append(self._path)
-            self._drop_oldest()
-        self._map[:HEADER_SIZE] = self._header()
+            self._path = path
+            self._files.append(path)
+        self._map[:HEADER_SIZE] = header
         self._offset = self._taken = HEADER_SIZE
         self._count = 0
 
     def _header(self) -> bytes:
         described = {
-            "record_size": self._layout.size,
-            "kinds": {
-                str(int(layout.kind)): layout.describe() for layout in (self._layout, NAME)
-            },
+            "record_size": EXCHANGE.size,
+            "kinds": _KINDS,
             "segment": self._segment,
             "dropped_segments": self.dropped_segments,
             **self._facts,
@@ -164,14 +194,22 @@ class JournalWriter:
         return text.ljust(HEADER_SIZE, b" ")
 
     def _drop_oldest(self) -> None:
-        while len(self._files) > self._max_segments:
-            self._files.pop(0).unlink(missing_ok=True)
+        while len(self._files) >= self._max_segments:
+            with suppress(OSError):
+                self._files.pop(0).unlink()
             self.dropped_segments += 1
 
     def _finish_segment(self) -> None:
         self._map.close()
         if self._path is not None:
-            os.truncate(self._path, self._offset)
+            with suppress(OSError):  # somebody removed the file: there is nothing to cut
+                os.truncate(self._path, self._offset)
+
+
+def _name_parts(text: str) -> list[bytes]:
+    raw = text.encode(errors="replace")
+    width = NAME.size - 12
+    return [raw[start : start + width] for start in range(0, max(len(raw), 1), width)]
 
 
 def _map_file(path: Path, size: int) -> mmap.mmap:
@@ -181,7 +219,7 @@ def _map_file(path: Path, size: int) -> mmap.mmap:
             os.posix_fallocate(descriptor, 0, size)
         else:
             os.ftruncate(descriptor, size)
-        return mmap.mmap(descriptor, size)
+        return mmap.mmap(descriptor, size, flags=mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0))
     except OSError:
         path.unlink(missing_ok=True)
         raise
@@ -223,10 +261,8 @@ def read_segment(path: Path) -> Segment:
         raise JournalError(f"{path}: not a trilat journal (version 1)")
     try:
         facts = json.loads(raw[len(MAGIC) : HEADER_SIZE])
-        known = facts["record_size"] == EXCHANGE.size and facts["kinds"] == {
-            str(int(layout.kind)): layout.describe() for layout in (EXCHANGE, NAME)
-        }
-    except (ValueError, KeyError, TypeError) as error:
+        known = facts["record_size"] == EXCHANGE.size and facts["kinds"] == _KINDS
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise JournalError(f"{path}: damaged header") from error
     if not known:
         raise JournalError(f"{path}: records of a layout that this release does not know")

@@ -23,11 +23,9 @@ __all__ = [
 
 _IS_LINUX = sys.platform.startswith("linux")
 _TCP_INFO = getattr(socket, "TCP_INFO", 11)
-_LAST_DATA_RECV = Struct("=I")
-_LAST_DATA_RECV_OFFSET = 52
-_RTT_OFFSET = 68
-_TOTAL_RETRANS_OFFSET = 100
-_LENGTH = 104
+_TCP = int(socket.IPPROTO_TCP)
+_LAST_DATA_RECV = Struct("=52xI")  # ends after tcpi_last_data_recv
+_HANDSHAKE = Struct("=68xI28xI")  # tcpi_rtt, and tcpi_total_retrans at 100
 
 SO_TIMESTAMPNS = 35
 """``SO_TIMESTAMPNS`` (``include/uapi/asm-generic/socket.h``); `socket` has no name for it."""
@@ -59,8 +57,8 @@ def last_data_received_ms(sock: HasSocketOptions) -> int:
         OSError: not a TCP socket, or closed.
         struct.error: not Linux.
     """
-    info = sock.getsockopt(socket.IPPROTO_TCP, _TCP_INFO, _LAST_DATA_RECV_OFFSET + 4)
-    value: int = _LAST_DATA_RECV.unpack_from(info, _LAST_DATA_RECV_OFFSET)[0]
+    value: int
+    (value,) = _LAST_DATA_RECV.unpack(sock.getsockopt(_TCP, _TCP_INFO, _LAST_DATA_RECV.size))
     return value
 
 
@@ -74,8 +72,6 @@ def handshake_ns(sock: HasSocketOptions) -> int | None:
         OSError: not a TCP socket, or closed.
         struct.error: not Linux.
     """
-    info = sock.getsockopt(socket.IPPROTO_TCP, _TCP_INFO, _LENGTH)
-    if _LAST_DATA_RECV.unpack_from(info, _TOTAL_RETRANS_OFFSET)[0]:
-        return None
-    rtt_us: int = _LAST_DATA_RECV.unpack_from(info, _RTT_OFFSET)[0]
-    return rtt_us * 1000
+    rtt_us: int
+    rtt_us, resent = _HANDSHAKE.unpack(sock.getsockopt(_TCP, _TCP_INFO, _HANDSHAKE.size))
+    return None if resent else rtt_us * 1000
