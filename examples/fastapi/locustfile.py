@@ -1,0 +1,32 @@
+"""Locust's default client at a fixed rate: 10 requests a second from each user.
+
+    locust -f locustfile.py --headless -u 300 -r 300 -t 20s -H http://127.0.0.1:8000
+
+asks one process for 3,000 requests a second. `HttpUser` is built on requests, which costs about
+0.6 ms of processor time for each of them, so one process ends somewhere near 1,500 a second. From
+there on, requests queue inside Locust, and Locust reports that queue as response time.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+
+from locust import HttpUser, constant_throughput, task
+
+import trilat.locust  # noqa: F401 - marks the requests and splits their response times
+
+
+class ItemReader(HttpUser):
+    """Reads one random item after the other."""
+
+    wait_time = constant_throughput(10)
+
+    def on_start(self) -> None:
+        """Begin at any moment of the period, so that users spawned together do not go in step."""
+        time.sleep(random.random() / 10)
+
+    @task
+    def read_item(self) -> None:
+        """Read an item; all of them are one endpoint in the statistics."""
+        self.client.get(f"/item/{random.randrange(10_000)}", name="/item/[id]")
