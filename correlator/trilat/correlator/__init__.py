@@ -1,0 +1,1 @@
+"""Everything after the measurement: align, attribute, sketch, judge, report; the command line."""

@@ -1,0 +1,130 @@
+"""Response times cut into the nine components, and how good the evidence for each is.
+
+What a matched request spent outside both programs, ``outside``, is the way out, the service's queue
+and the way back. The clocks split it: the way out with the queue is ``gap - offset``, the rest
+is the way back. Of the way out, what is beyond the shortest one seen and beyond the jitter that
+the way back shows is the queue, within the limits that the service's kernel sets.
+
+Where the clocks cannot split it, ``network.out`` holds all of it but the queue that the kernel
+tells of (its own reading, right on average), ``network.back`` is 0, and the queue's interval is
+what the kernel leaves of it: from 0 to all of it where the kernel tells nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from trilat.agent.records import COMPONENTS, Component, Grade
+
+from .align import Alignment
+from .arrays import Bools, Int64s, UInt8s, clamp
+from .cuts import Cuts
+
+__all__ = ["Attributed", "attribute"]
+
+_MEASURED, _BOUNDED, _ESTIMATED = (np.uint8(grade) for grade in Grade)
+
+
+@dataclass(frozen=True, slots=True)
+class Attributed:
+    """n response times and what they are made of; times are int64 ns.
+
+    For each request the nine components and the unattributed part are not negative and add up to
+    the response time.
+
+    Attributes:
+        response_ns: shape (n,); as Locust reported it, held between 0 and 39 hours.
+        components_ns: shape (n, 9), columns as `trilat.agent.records.Component`.
+        unattributed_ns: shape (n,); for which there is no evidence.
+        matched: the service's evidence is there.
+        marked: the generator's evidence is there.
+        failed: Locust counted it as a failure.
+        name_id: which endpoint.
+        started_wall_ns: wall clock at the start; 0 or less: unknown.
+        finished_wall_ns: wall clock at the end.
+        corrected_ns: response time counted from the intended start; -1 unknown.
+        grades: shape (n, 9); values of `trilat.agent.records.Grade`.
+        queue_low_ns: the service's queue is at least this; 0 where not matched.
+        queue_high_ns: and at most this.
+    """
+
+    response_ns: Int64s
+    components_ns: Int64s
+    unattributed_ns: Int64s
+    matched: Bools
+    marked: Bools
+    failed: Bools
+    name_id: Int64s
+    started_wall_ns: Int64s
+    finished_wall_ns: Int64s
+    corrected_ns: Int64s
+    grades: UInt8s
+    queue_low_ns: Int64s
+    queue_high_ns: Int64s
+
+
+def attribute(cuts: Cuts, alignment: Alignment) -> Attributed:
+    """Cut the response times of n requests.
+
+    Args:
+        cuts: where to cut.
+        alignment: what is known of the clocks, for the same requests.
+    """
+    # By column: each is written as a whole.
+    parts = np.empty((len(COMPONENTS), cuts.response.size), np.int64)
+    parts[Component.GENERATOR_SEND] = cuts.sent - cuts.prior - cuts.connect
+    parts[Component.NETWORK_CONNECT] = cuts.connect
+    queue_low, queue_high = _split(cuts, alignment, parts)
+    parts[Component.SERVICE_APP] = cuts.app
+    parts[Component.SERVICE_BODY] = cuts.last_arrival - cuts.first_arrival
+    parts[Component.GENERATOR_READ] = cuts.last_read - cuts.last_arrival
+    parts[Component.GENERATOR_FINISH] = cuts.response - cuts.last_read
+    return Attributed(
+        response_ns=cuts.response,
+        components_ns=parts.T,
+        unattributed_ns=cuts.prior + (cuts.last_arrival - cuts.sent) * ~cuts.matched,
+        matched=cuts.matched,
+        marked=cuts.marked,
+        failed=cuts.failed,
+        name_id=cuts.name_id,
+        started_wall_ns=cuts.started_wall,
+        finished_wall_ns=np.maximum(cuts.started_wall, 0) + cuts.response,
+        corrected_ns=cuts.corrected,
+        grades=_grades(cuts),
+        queue_low_ns=queue_low,
+        queue_high_ns=queue_high,
+    )
+
+
+def _split(cuts: Cuts, alignment: Alignment, parts: Int64s) -> tuple[Int64s, Int64s]:
+    """Fill in the way out, the queue and the way back.
+
+    Returns:
+        Limits of the queue.
+    """
+    ok, outside = alignment.split_ok, cuts.outside
+    out = np.where(ok, clamp(cuts.gap - alignment.offset_ns, 0, outside), outside)
+    low = np.minimum(cuts.queue_low, out)
+    high = np.minimum(cuts.queue_high, np.minimum(out + alignment.bound_ns, outside))
+    beyond = out - alignment.floor_ns - alignment.jitter_ns
+    queue = clamp(np.where(ok, beyond, cuts.queue_read), low, np.minimum(high, out))
+    parts[Component.NETWORK_OUT] = out - queue
+    parts[Component.SERVICE_QUEUE] = queue
+    parts[Component.NETWORK_BACK] = outside - out
+    return low, high
+
+
+def _grades(cuts: Cuts) -> UInt8s:
+    """Grades; where a component does not count, its grade means nothing."""
+    grades = np.full((len(COMPONENTS), cuts.response.size), _MEASURED)
+    grades[Component.NETWORK_OUT] = grades[Component.SERVICE_QUEUE] = _BOUNDED
+    grades[Component.NETWORK_BACK] = np.where(cuts.first_stamped, _BOUNDED, _ESTIMATED)
+    # An answer that came in one read has no body time; else making and carrying it are one.
+    in_one = cuts.first_arrival == cuts.last_arrival
+    grades[Component.SERVICE_BODY] = np.where(in_one, _MEASURED, _BOUNDED)
+    grades[Component.GENERATOR_READ] = np.where(
+        cuts.last_stamped | ~cuts.answered, _MEASURED, _ESTIMATED
+    )
+    return grades.T
