@@ -1,0 +1,278 @@
+"""Checks of a run: is it what it was meant to be, and how good is its evidence?
+
+Each check says what it saw and, where that is not as it should be, what to do. A check fails where
+what it saw is why the run does not pass; where the run passes all the same it warns.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, TypedDict
+
+from trilat.agent.records import Component, Grade, Side
+
+from .cause import (
+    COVERAGE_MIN,
+    Cause,
+    coverage,
+    ms,
+    queue_in_network_ns,
+    shares,
+    without_evidence,
+)
+from .rate import pace_of, room_ns
+from .remedy import CPU_HIGH, generator_remedies, in_step, send_share
+from .report.text import clean, count, percent, rate
+from .verdict import GENERATOR_SHARE_MAX
+
+if TYPE_CHECKING:
+    from .manifest import Manifest
+    from .sketch import Sketch
+    from .verdict import Verdict
+
+__all__ = ["Check", "CheckOutcome", "run_checks"]
+
+CheckOutcome = Literal["ok", "warn", "fail", "skipped"]
+
+
+class Check(TypedDict):
+    """One check as ``result.json`` holds it; ``remedy`` is empty where there is nothing to do."""
+
+    id: str
+    title: str
+    outcome: CheckOutcome
+    evidence: str
+    remedy: str
+
+
+def run_checks(manifest: Manifest, total: Sketch, verdict: Verdict) -> list[Check]:
+    """All checks of a run, in the order of their ids.
+
+    Args:
+        manifest: the run's facts.
+        total: all its requests.
+        verdict: what the run came to; decides between a warning and a failure.
+    """
+    if not total.requests:
+        return [_check("E001", "Server evidence", "fail", "no request was counted", _NO_REQUESTS)]
+    return [
+        _coverage(total),
+        _stamps(manifest, total),
+        _clocks(manifest, total),
+        _lost(manifest),
+        _generator_share(manifest, total, verdict),
+        _generator_cpu(manifest, total, verdict),
+        _rate(manifest, total),
+        _in_step(manifest, total, verdict),
+        _failures(total, verdict),
+    ]
+
+
+_NO_REQUESTS = (
+    "see Locust's own output: users that fail to start, a wrong --host, a run that ended too soon"
+)
+_UNSURE_SHARE = 0.05  # of the mean response time: less than that decides nothing
+_COVERAGE_REMEDY = (
+    "add TrilatMiddleware to the service, outermost, and give both sides the same token; see that "
+    "no proxy between them drops the Server-Timing header"
+)
+
+
+# What the manifest's counters of lost evidence mean, and what to do.
+_LOST = {
+    "journal_dropped": (
+        "journal files dropped at their size limit",
+        "make shorter runs to have all requests in the journals; the figures hold them anyway",
+    ),
+    "journal_lost_to_disk": (
+        "records that the disk did not take",
+        "free some disk space; the figures hold all requests anyway",
+    ),
+    "unmarked": (
+        "requests of clients that trilat does not see",
+        "make them with HttpUser or FastHttpUser to have them attributed",
+    ),
+    "without_time": (
+        "events without a response time",
+        "let the client that fires them say how long the request took",
+    ),
+    "foreign_stamps": (
+        "answers with the stamp of another request",
+        "see that no cache answers in the service's place",
+    ),
+    "errors_inside": (
+        "errors inside trilat",
+        "see Locust's log for the first of each kind, and report it",
+    ),
+}
+
+
+def _check(
+    identity: str, title: str, outcome: CheckOutcome, evidence: str, remedy: str = ""
+) -> Check:
+    settled = outcome in ("ok", "skipped")
+    return {
+        "id": identity,
+        "title": title,
+        "outcome": outcome,
+        "evidence": evidence,
+        "remedy": "" if settled else remedy,
+    }
+
+
+def _weight(verdict: Verdict, *causes: Cause) -> CheckOutcome:
+    """How grave something odd is: a failure if it decided the verdict, else a warning."""
+    return "fail" if verdict.cause in causes else "warn"
+
+
+def _coverage(total: Sketch) -> Check:
+    covered = coverage(total)
+    if total.matched == total.requests:
+        evidence = f"all {count(total.requests)} requests have evidence from the service"
+    else:
+        evidence = without_evidence(total)
+    outcome: CheckOutcome = "ok" if covered >= COVERAGE_MIN else "fail"
+    return _check("E001", "Server evidence", outcome, evidence, _COVERAGE_REMEDY)
+
+
+def _stamps(manifest: Manifest, total: Sketch) -> Check:
+    title = "Kernel receive stamps"
+    if not total.histogram("generator").count:
+        return _check("E002", title, "skipped", "no request was marked")
+    estimated = total.grades[Component.GENERATOR_READ] is Grade.ESTIMATED
+    if manifest.kernel_stamps and not estimated:
+        return _check("E002", title, "ok", "the kernel told when each answer arrived")
+    if manifest.kernel_stamps:
+        evidence = "some answers came without the kernel's stamp; generator.read is estimated there"
+    else:
+        evidence = "the kernel did not tell when answers arrived; generator.read is estimated"
+    remedy = "run the generator on Linux, without --trilat-no-kernel-stamps, for measured figures"
+    return _check("E002", title, "warn", evidence, remedy)
+
+
+def _clocks(manifest: Manifest, total: Sketch) -> Check:
+    title = "Network told from queue"
+    if not total.matched:
+        return _check("E003", title, "skipped", "no request has evidence from the service")
+    low, high = total.queue_bounds_ns
+    unsure = queue_in_network_ns(total)
+    evidence = (
+        f"the service's queue took between {ms(low)} and {ms(high)} on average"
+        f"{' (both sides on one host)' if manifest.same_host else ''}"
+    )
+    mean = total.histogram("response").mean_ns
+    if unsure <= _UNSURE_SHARE * mean:
+        return _check("E003", title, "ok", evidence)
+    return _check(
+        "E003",
+        title,
+        "warn",
+        f"{evidence}; {ms(unsure)} of what counts as the network's may be the service's queue",
+        "see that the service runs under a server whose socket its middleware can ask (uvicorn), "
+        "and that neither host's clock steps during the run (chrony or NTP)",
+    )
+
+
+def _lost(manifest: Manifest) -> Check:
+    title = "Lost records"
+    lost = {key: number for key, number in manifest.lost.items() if number > 0}
+    if not lost:
+        return _check("E004", title, "ok", "nothing was lost")
+    unknown = ("", "")
+    seen = [
+        f"{count(number)} {_LOST.get(key, unknown)[0] or clean(key.replace('_', ' '), 60)}"
+        for key, number in lost.items()
+    ]
+    remedies = [_LOST[key][1] for key in lost if key in _LOST]
+    return _check("E004", title, "warn", ", ".join(seen), "; ".join(remedies))
+
+
+def _generator_share(manifest: Manifest, total: Sketch, verdict: Verdict) -> Check:
+    of_mean = shares(total, None)[Side.GENERATOR]
+    of_p95 = shares(total, 0.95)[Side.GENERATOR]
+    decided = verdict.cause is Cause.GENERATOR
+    large = max(of_mean, of_p95) > GENERATOR_SHARE_MAX
+    return _check(
+        "G001",
+        "Generator's share of the response time",
+        _weight(verdict, Cause.GENERATOR) if large or decided else "ok",
+        f"{percent(of_mean)} of the mean, {percent(of_p95)} of p95",
+        generator_remedies(manifest, total),
+    )
+
+
+def _generator_cpu(manifest: Manifest, total: Sketch, verdict: Verdict) -> Check:
+    title = "Generator's CPU time"
+    cpu = manifest.generator_cpu_percent
+    if cpu is None:
+        return _check("G002", title, "skipped", "it was not sampled")
+    outcome: CheckOutcome = "ok"
+    if cpu["mean"] >= CPU_HIGH:
+        outcome = _weight(verdict, Cause.GENERATOR)
+    elif cpu["max"] >= CPU_HIGH:
+        outcome = "warn"
+    evidence = (
+        f"the busiest process took {percent(cpu['mean'] / 100)} of one processor on average, "
+        f"{percent(cpu['max'] / 100)} at most"
+    )
+    return _check("G002", title, outcome, evidence, generator_remedies(manifest, total))
+
+
+def _rate(manifest: Manifest, total: Sketch) -> Check:
+    title = "Rate reached"
+    pace = pace_of(manifest, total)
+    if pace is None:
+        return _check("G003", title, "skipped", "no rate was wanted of this run")
+    evidence = (
+        f"{rate(pace.reached_per_s)} of {rate(pace.target_per_s)} {pace.unit}/s "
+        f"({percent(pace.ratio)})"
+    )
+    if pace.reached:
+        return _check("G003", title, "ok", evidence)
+    room = room_ns(manifest, total)
+    took = total.histogram("response").mean_ns
+    if room is None:
+        return _check("G003", title, "fail", evidence, "let the manifest name the users of the run")
+    evidence += f"; a user had {ms(room, took)} for each request, one took {ms(took, room)}"
+    if total.histogram("without_generator").mean_ns <= room:
+        remedy = generator_remedies(manifest, total)
+        if took <= room:
+            remedy += "; or let more users share the rate, so that each has more time"
+    else:
+        remedy = (
+            "find out why the service is slow at this rate; where its time is as it should be, "
+            "the rate needs more users"
+        )
+    return _check("G003", title, "fail", evidence, remedy)
+
+
+def _in_step(manifest: Manifest, total: Sketch, verdict: Verdict) -> Check:
+    title = "Users in step"
+    together = in_step(manifest, total)
+    cpu = manifest.generator_cpu_percent
+    if together is None or cpu is None:
+        return _check("G004", title, "skipped", "CPU time or generator.send is not known")
+    evidence = (
+        f"generator.send is {percent(send_share(total))} of the mean response time, at "
+        f"{percent(cpu['mean'] / 100)} of one processor"
+    )
+    if together:
+        evidence += (
+            ": users fire in the same instant and wait for each other, or something blocks them all"
+        )
+    outcome = _weight(verdict, Cause.GENERATOR) if together else "ok"
+    return _check("G004", title, outcome, evidence, generator_remedies(manifest, total))
+
+
+def _failures(total: Sketch, verdict: Verdict) -> Check:
+    title = "Failed requests"
+    if not total.failures:
+        return _check("S001", title, "ok", f"none of {count(total.requests)}")
+    evidence = (
+        f"{count(total.failures)} of {count(total.requests)} "
+        f"({percent(total.failures / total.requests)})"
+    )
+    remedy = (
+        "see the first of each kind in Locust's list of failures; an objective such as "
+        "fail_ratio<=1% allows some"
+    )
+    return _check("S001", title, _weight(verdict, Cause.ERRORS), evidence, remedy)

@@ -1,0 +1,191 @@
+"""The end of a run: what was measured becomes a result, a report and an exit code.
+
+Files are written one after the other, each whole or not at all, and in an order in which a run that
+is cut off between two of them can be taken up again: the manifest, the sketches, the result, and
+last the report, which is drawn from the result alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from trilat.agent.errors import InputError, UsageError
+from trilat.agent.journal import Segment, journal_files, read_segment
+
+from .book import SketchBook
+from .objective import Objective, parse
+from .pipeline import Attributor
+from .report.html import render
+from .report.reading import number
+from .result import build_result
+from .validate import load_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from .manifest import Manifest
+    from .rundir import RunDirectory
+
+__all__ = ["REBUILT_NOTE", "finish", "rebuild"]
+
+REBUILT_NOTE = "the run ended before its result was written; rebuilt from its journals"
+"""Remark in the manifest of a run that was cut off."""
+
+_NAMED_MAX = 3
+
+
+def finish(rundir: RunDirectory, manifest: Manifest, book: SketchBook) -> dict[str, Any]:
+    """Judge a run and write all that is known of it into its directory.
+
+    Args:
+        rundir: the run's directory.
+        manifest: the run's facts, with its end.
+        book: its attributed histograms.
+
+    Returns:
+        The result, as ``result.json`` holds it.
+
+    Raises:
+        InputError: an objective in the manifest cannot be read.
+        OSError: a file cannot be written.
+    """
+    result = build_result(manifest, book, _objectives(manifest, rundir.manifest))
+    rundir.write_json(rundir.manifest, manifest.to_json())
+    rundir.write_bytes(rundir.sketches, book.to_bytes())
+    rundir.write_json(rundir.result, result)
+    rundir.write_bytes(rundir.report, render(result).encode("utf-8", errors="replace"))
+    return result
+
+
+def rebuild(rundir: RunDirectory) -> dict[str, Any]:
+    """Finish a run that ended before its result was written: by Ctrl-C, a kill or a full disk.
+
+    What the run's end would have told (when it was, how many users there were) is taken from the
+    requests and from the last state that was shown.
+
+    Returns:
+        The result, as ``result.json`` holds it.
+
+    Raises:
+        InputError: the manifest is damaged, or there is neither a sketch nor a journal to read.
+        OSError: a file cannot be written.
+    """
+    manifest = rundir.read_manifest()
+    if manifest.ended_wall_ns is not None and rundir.sketches.is_file():
+        return finish(rundir, manifest, rundir.read_book())
+    journals = _Journals(rundir.journals, manifest)
+    return finish(rundir, _ended(manifest, journals, _last_state(rundir)), journals.book)
+
+
+def _objectives(manifest: Manifest, path: Path) -> list[Objective]:
+    try:
+        return [parse(text) for text in manifest.objectives]
+    except UsageError as error:
+        raise InputError(f"{path}.objectives: {error}") from error
+
+
+class _Journals:
+    """A run's journals, attributed.
+
+    Each series of files is one process', with name ids of its own, so each has its own
+    `Attributor`.
+
+    Args:
+        directory: the journals' folder.
+        manifest: the run's facts.
+
+    Raises:
+        InputError: there is no journal of this run that can be read.
+    """
+
+    def __init__(self, directory: Path, manifest: Manifest) -> None:
+        self.book = SketchBook()
+        self.dropped = 0
+        self.same_host: bool | None = None
+        self.unreadable: list[str] = []
+        self._run_id = manifest.run_id
+        identity = manifest.host.get("identity")
+        self._identity = identity if isinstance(identity, int) else 0
+        series: dict[str, list[Path]] = {}
+        for path in journal_files(directory):
+            series.setdefault(path.stem.rpartition("-")[0], []).append(path)
+        found = [self._add(paths) for paths in series.values()]
+        if not any(found):
+            what = f" ({self.unreadable[0]})" if self.unreadable else ""
+            raise InputError(f"{directory}: no journal of this run to rebuild it from{what}")
+
+    def _add(self, paths: Iterable[Path]) -> bool:
+        """Attribute one process' files; whether there was one to read."""
+        attributor: Attributor | None = None
+        dropped = 0
+        for path in paths:
+            segment = self._segment(path)
+            if segment is None:
+                continue
+            if attributor is None:
+                attributor = Attributor(_whole(segment.facts.get("host")) or self._identity)
+            attributor.feed(segment.records)
+            dropped = max(dropped, _whole(segment.facts.get("dropped_segments")))
+        if attributor is None:
+            return False
+        attributor.flush()
+        self.book.merge(attributor.book)
+        if attributor.same_host is not None:
+            self.same_host = attributor.same_host and self.same_host is not False
+        self.dropped += dropped
+        return True
+
+    def _segment(self, path: Path) -> Segment | None:
+        """One file, or None where it is damaged, or of another run or of a service."""
+        try:
+            segment = read_segment(path)
+        except InputError as error:
+            self.unreadable.append(str(error))
+            return None
+        if segment.facts.get("run", self._run_id) != self._run_id:
+            self.unreadable.append(f"{path}: of another run")
+            return None
+        return segment if segment.facts.get("side", "generator") == "generator" else None
+
+
+def _whole(value: object) -> int:
+    return value if isinstance(value, int) and 0 < value < 2**63 else 0
+
+
+def _last_state(rundir: RunDirectory) -> dict[str, Any]:
+    """The last state that was shown while the run lasted; empty where there is none."""
+    try:
+        state = load_json(rundir.live)
+    except InputError:
+        return {}
+    return state if isinstance(state, dict) else {}
+
+
+def _ended(manifest: Manifest, journals: _Journals, state: dict[str, Any]) -> Manifest:
+    """The manifest with what the run's end would have told."""
+    total = journals.book.total()
+    notes = [*manifest.notes, REBUILT_NOTE]
+    if journals.unreadable:
+        named = "; ".join(journals.unreadable[:_NAMED_MAX])
+        notes.append(f"{len(journals.unreadable)} journal files could not be read: {named}")
+    changes: dict[str, Any] = {"notes": list(dict.fromkeys(notes))}
+    if total.requests and manifest.ended_wall_ns is None:
+        changes["ended_wall_ns"] = total.last_wall_ns
+    if total.requests and manifest.measured_s is None:
+        changes["measured_s"] = max(total.last_wall_ns - total.first_wall_ns, 0) / 1e9
+    if manifest.same_host is None:
+        changes["same_host"] = journals.same_host
+    if not manifest.users:
+        changes["users"] = _whole(state.get("users"))
+    wanted = number(state.get("target_rate_per_s"))
+    if manifest.target_rate_per_s is None and wanted is not None and wanted > 0:
+        changes |= {"target_rate_per_s": wanted, "target_rate_source": "wait_time"}
+    if journals.dropped:
+        already = manifest.lost.get("journal_dropped", 0)
+        changes["lost"] = {
+            **manifest.lost,
+            "journal_dropped": max(already, journals.dropped),
+        }
+    return replace(manifest, **changes)
