@@ -81,6 +81,7 @@ def test_the_conditions_of_a_run_are_recorded(
     assert 30 < told["target_rate_per_s"] <= 60
     assert told["generator_cpu_percent"]["max"] > 0
     assert told["kernel_stamps"] is True
+    assert told["same_host"] is True
     for file in run.directory.rglob("*"):
         assert not file.is_file() or b"hush-hush" not in file.read_bytes()
 
@@ -303,6 +304,7 @@ def test_two_processes_add_up_to_one_result(
     assert result["total"]["matched"] == len(run.seen)
     assert result["run"]["workers"] == result["run"]["processes"] == 2
     assert result["run"]["run_mode"] == "master"
+    assert result["run"]["same_host"] is True
     assert_everything_adds_up(run)
 
 

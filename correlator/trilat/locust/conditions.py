@@ -28,6 +28,7 @@ def manifest_of(
     tasks: int,
     cpu: tuple[float, float] | None,
     kernel_stamps: bool,
+    same_host: bool | None,
     lost: dict[str, int],
 ) -> Manifest:
     """What is known of a run's conditions now: at its start without figures, at its end with.
@@ -41,6 +42,7 @@ def manifest_of(
         tasks: tasks that paced users ran.
         cpu: mean and highest CPU of the (busiest) generator process, per cent of one core.
         kernel_stamps: whether all generating processes took receive stamps.
+        same_host: whether generators and services share a host; None: not known.
         lost: counters of missing evidence.
     """
     environment = session.environment
@@ -67,7 +69,7 @@ def manifest_of(
         target_rate_source=source,
         reached_rate_per_s=reached,
         fails_allowed=getattr(options, "exit_code_on_error", 1) == 0,
-        same_host=None,
+        same_host=same_host,
         kernel_stamps=kernel_stamps,
         objectives=list(objectives),
         generator_cpu_percent=(

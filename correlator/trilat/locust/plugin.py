@@ -220,12 +220,12 @@ class Plugin:
         assert session is not None
         if crew is not None:
             tasks, wanted, cpu = crew.tasks, crew.wanted, crew.cpu
-            lost, stamps = crew.lost, crew.kernel_stamps
+            lost, stamps, same_host = crew.lost, crew.kernel_stamps, crew.same_host
         else:
             tasks, wanted = session.pace.run, session.pace.wanted
             use = session.pulse.cpu
             cpu = (use.mean, use.highest) if use.elapsed_s else None
-            lost, stamps = session.lost, session.kernel_stamps
+            lost, stamps, same_host = session.lost, session.kernel_stamps, session.same_host
         return manifest_of(
             session,
             mode=self._mode,
@@ -235,6 +235,7 @@ class Plugin:
             tasks=tasks,
             cpu=cpu,
             kernel_stamps=stamps,
+            same_host=same_host,
             lost=lost,
         )
 

@@ -31,7 +31,6 @@ _EXCHANGE = int(Kind.EXCHANGE)
 _FAILED = int(MarkFlag.FAILED)
 _UNMARKED = int(MarkFlag.UNMARKED)
 _MAX_NAMES = 10_000
-_OTHER = "*\t(other)"
 _BATCH_SECONDS = 0.25
 
 
@@ -68,6 +67,11 @@ class Recorder:
     def book(self) -> SketchBook:
         """What has been attributed so far."""
         return self._attributor.book
+
+    @property
+    def same_host(self) -> bool | None:
+        """Whether the services seen so far run on this host; None: none was seen."""
+        return self._attributor.same_host
 
     @property
     def lost(self) -> dict[str, int]:
@@ -166,8 +170,11 @@ class Recorder:
     ) -> None:
         self.unmarked += 1
         response_ns = round(response_time * 1e6)
-        wall = round(start_time * 1e9) if start_time else _wall_of(perf_counter_ns()) - response_ns
-        times = (wall, 0, response_ns, 0, 0, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, 0, 0)
+        now = perf_counter_ns()
+        wall = round(start_time * 1e9) if start_time else _wall_of(now) - response_ns
+        # Attribution goes by windows of this clock: without a start these rows would never end one.
+        started = now - min(max(response_ns, 0), now)
+        times = (wall, started, response_ns, 0, 0, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, 0, 0)
         self._journal.append(
             _EXCHANGE,
             _UNMARKED | failed,
@@ -197,9 +204,8 @@ class Recorder:
     def _name_id(self, method: Any, name: Any) -> int:
         known = self._name_ids.get((method, name))
         if known is None:
-            text = f"{method}\t{name}" if len(self._name_ids) < _MAX_NAMES else _OTHER
-            known = self._journal.name_id(text)
-            if text is not _OTHER:
+            known = self._journal.name_id(f"{method}\t{name}")
+            if len(self._name_ids) < _MAX_NAMES:
                 self._name_ids[method, name] = known
         return known
 

@@ -95,6 +95,11 @@ class Session:
         return self.settings.kernel_stamps and HAS_KERNEL_STAMPS
 
     @property
+    def same_host(self) -> bool | None:
+        """Whether the services seen so far run on this host; None: none was seen."""
+        return self.recorder.same_host if self.recorder is not None else None
+
+    @property
     def lost(self) -> dict[str, int]:
         """Counters of what is missing from the evidence."""
         return self.recorder.lost if self.recorder is not None else {}

@@ -33,6 +33,7 @@ def report(session: Session) -> dict[str, Any]:
         "wanted": session.pace.wanted,
         "tasks": session.pace.run,
         "kernel_stamps": session.kernel_stamps,
+        "same_host": session.same_host,
         "lost": session.lost,
     }
 
@@ -83,6 +84,13 @@ class Crew:
     def kernel_stamps(self) -> bool:
         """Whether all workers take receive stamps."""
         return all(said["kernel_stamps"] for said in self._latest.values())
+
+    @property
+    def same_host(self) -> bool | None:
+        """Whether every worker runs on its services' host; None: no worker saw a service."""
+        known = [said["same_host"] for said in self._latest.values()]
+        seen = [same for same in known if same is not None]
+        return all(seen) if seen else None
 
     @property
     def lost(self) -> dict[str, int]:
