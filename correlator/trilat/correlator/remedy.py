@@ -46,8 +46,9 @@ def generator_remedies(manifest: Manifest, total: Sketch) -> str:
     remedies = []
     if in_step(manifest, total):
         remedies.append(
-            "spread the users: start them one by one (a lower --spawn-rate) or give each a random "
-            "offset in on_start, as they fire in the same instant; keep what blocks out of tasks"
+            "spread the users, which fire in the same instant: let each sleep for a random one to "
+            "two of its periods in on_start, or wait with poisson(rate); keep what blocks out of "
+            "tasks"
         )
     if any(each["client"] == "HttpUser" for each in manifest.user_classes):
         remedies.append(

@@ -78,6 +78,7 @@ class Session:
         self.book = SketchBook()
         self.recorder: Recorder | None = None
         self._heartbeat: Heartbeat | None = None
+        self._early: socket.socket | None = None
         self._began = perf_counter()
         stem = f"generator-{_safe(self.host.name)}-{os.getpid()}"
         if generates:
@@ -124,6 +125,8 @@ class Session:
         self.ended_wall_ns = time_ns()
         marker.stop()
         self.pulse.stop()
+        if self._early is not None:
+            self._early.close()
         if self._heartbeat is not None:
             self._heartbeat.stop()
         if self.recorder is not None:
@@ -154,7 +157,9 @@ class Session:
         faults.counts.clear()
         sockets.install(kernel_stamps=self.kernel_stamps)
         tls.install(kernel_stamps=self.kernel_stamps)
-        if not self.kernel_stamps:
+        if self.kernel_stamps:
+            self._early = sockets.ask_early()
+        else:
             self._heartbeat = Heartbeat()
         facts = {
             "side": "generator",

@@ -24,7 +24,7 @@ from . import faults
 from .marker import marker
 from .timeline import Timeline, current
 
-__all__ = ["enable_stamps", "install", "peek", "send_marked"]
+__all__ = ["ask_early", "enable_stamps", "install", "peek", "send_marked"]
 
 _Socket: Any = gevent.socket.socket
 _plain_send = _Socket.send
@@ -47,6 +47,16 @@ def install(*, kernel_stamps: bool = HAS_KERNEL_STAMPS) -> None:
     _Socket._internal_connect = _connect
     _Socket.recv = _recv if kernel_stamps else _recv_unstamped
     _Socket.recv_into = _recv_into if kernel_stamps else _recv_into_unstamped
+
+
+def ask_early() -> stdlib_socket.socket:
+    """A socket that does nothing but ask for stamps, to be kept open while requests are made.
+
+    The first socket of a machine to ask for them gets them only a moment later.
+    """
+    early = stdlib_socket.socket(stdlib_socket.AF_INET, stdlib_socket.SOCK_DGRAM)
+    enable_stamps(early)
+    return early
 
 
 def enable_stamps(raw: Any) -> None:

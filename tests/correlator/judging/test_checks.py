@@ -71,12 +71,12 @@ def test_generator_share(
 @pytest.mark.parametrize(
     ("manifest", "says", "says_not"),
     [
-        ({}, ["FastHttpUser", "--processes 4", "lower --spawn-rate"], []),
+        ({}, ["FastHttpUser", "--processes 4", "in on_start"], []),
         ({"user_classes": [_FAST]}, ["--processes 4"], ["FastHttpUser"]),
         ({"processes": 4}, ["another host than the service"], ["--processes"]),
         ({"processes": 4, "same_host": False}, ["workers on further hosts"], ["--processes"]),
-        ({"generator_cpu_percent": {"mean": 98.0, "max": 100.0}}, ["FastHttpUser"], ["spawn-rate"]),
-        ({"generator_cpu_percent": None}, ["FastHttpUser"], ["spawn-rate"]),
+        ({"generator_cpu_percent": {"mean": 98.0, "max": 100.0}}, ["FastHttpUser"], ["on_start"]),
+        ({"generator_cpu_percent": None}, ["FastHttpUser"], ["on_start"]),
     ],
 )
 def test_remedies_fit_the_run(
