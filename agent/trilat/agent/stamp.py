@@ -34,7 +34,17 @@ from struct import Struct
 
 from .records import ServiceMarks
 
-__all__ = ["EMPTY", "STAMP", "STAMP_FIELDS", "decode", "encode", "find", "server_timing"]
+__all__ = [
+    "EMPTY",
+    "ENTRY_LENGTH",
+    "STAMP",
+    "STAMP_FIELDS",
+    "decode",
+    "encode",
+    "find",
+    "locate",
+    "server_timing",
+]
 
 STAMP_FIELDS: tuple[tuple[str, str], ...] = (
     ("span", "Q"),
@@ -55,6 +65,8 @@ EMPTY = bytes(STAMP.size)
 
 _PREFIX = b'trilat;desc="1.'
 _TEXT_LENGTH = STAMP.size // 3 * 4
+ENTRY_LENGTH = len(_PREFIX) + _TEXT_LENGTH + 1
+"""Bytes of the ``trilat`` entry, the closing quote included."""
 
 
 def encode(marks: ServiceMarks) -> bytes:
@@ -85,18 +97,19 @@ def server_timing(app_ns: int, queue_ms: int, packed: bytes) -> bytes:
     return b'app;dur=%.3f, queue;dur=%d, trilat;desc="1.%b"' % (app_ns / 1e6, queue_ms, text)
 
 
-def find(text: bytes, span: int) -> bytes:
-    """The 48 bytes of the stamp in an answer's head that belong to ``span``.
+def locate(text: bytes, span: int) -> tuple[bytes, int]:
+    """The stamp in an answer's head that belongs to ``span``.
 
     A head may hold several stamps (a gateway's and the service's): the last one wins, as it is
     the outermost. Whatever cannot be read, or echoes another span, is no stamp.
 
     Args:
-        text: the first bytes of an answer, or the value of its ``Server-Timing`` header.
+        text: the first bytes of an answer.
         span: the span id that the request carried.
 
     Returns:
-        48 bytes, or `EMPTY`.
+        Its 48 bytes and where its entry of `ENTRY_LENGTH` bytes begins; `EMPTY` and -1 where
+        there is none.
     """
     end = len(text)
     while (start := text.rfind(_PREFIX, 0, end)) >= 0:
@@ -106,9 +119,14 @@ def find(text: bytes, span: int) -> bytes:
         except (Base64Error, ValueError):
             packed = b""
         if len(packed) == STAMP.size and int.from_bytes(packed[:8], "little") == span:
-            return packed
+            return packed, start
         end = start
-    return EMPTY
+    return EMPTY, -1
+
+
+def find(text: bytes, span: int) -> bytes:
+    """Like `locate`, in the value of a ``Server-Timing`` header: the 48 bytes, or `EMPTY`."""
+    return locate(text, span)[0]
 
 
 def decode(packed: bytes) -> ServiceMarks:

@@ -61,7 +61,7 @@ def add_options(parser: Any) -> None:
         help="Measure as where the kernel gives no receive stamps (macOS, Windows): "
         "generator.read is then an estimate.",
     )
-    # Filled in by the master for its workers; on the command line it means nothing.
+    # From `trilat run` to its child, and from a master to its workers.
     group.add_argument("--trilat-run-id", help=argparse.SUPPRESS)
 
 

@@ -68,7 +68,6 @@ class Plugin:
         events.init.add_listener(self.on_init)
         events.test_start.add_listener(_guarded(self.on_test_start))
         events.spawning_complete.add_listener(_guarded(self.on_spawning_complete))
-        events.request.add_listener(self.on_request)
         events.test_stopping.add_listener(_guarded(self.on_test_stopping))
         events.test_stop.add_listener(_guarded(self.on_test_stop))
         events.report_to_master.add_listener(_guarded(self.on_report_to_master))
@@ -124,12 +123,6 @@ class Plugin:
         """Note when all users are there."""
         if self._session is not None:
             self._session.full()
-
-    def on_request(self, **event: Any) -> None:
-        """Hand the event to the recorder while a run lasts."""
-        session = self._session
-        if session is not None and session.recorder is not None and session.active:
-            session.recorder.on_request(**event)
 
     def on_test_stopping(self, **_: Any) -> None:
         """The load ends here."""

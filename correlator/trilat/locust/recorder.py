@@ -23,7 +23,7 @@ from trilat.correlator.pipeline import Attributor
 
 from . import faults
 from .heartbeat import Heartbeat
-from .timeline import ATTRIBUTE, Timeline
+from .timeline import Timeline
 
 __all__ = ["Recorder"]
 
@@ -100,9 +100,9 @@ class Recorder:
             if response_time is None:
                 self.without_time += 1
                 return
-            timeline = getattr(response, "__dict__", {}).pop(ATTRIBUTE, None)
+            timeline = getattr(response, "trilat_timeline", None)
             failed = _FAILED if exception else 0
-            if timeline is None:
+            if timeline is None or timeline.recorded:
                 self._write_unmarked(request_type, name, response_time, failed, start_time)
             else:
                 self._write(timeline, request_type, name, response_time, failed, response)
@@ -130,6 +130,7 @@ class Recorder:
         failed: int,
         response: Any,
     ) -> None:
+        timeline.recorded = True  # a locustfile may fire an event of its own with this response
         started = timeline.started
         sent, connect_began = timeline.sent, timeline.connect_began
         response_ns = round(response_time * 1e6)

@@ -130,6 +130,7 @@ class Session:
         if self._heartbeat is not None:
             self._heartbeat.stop()
         if self.recorder is not None:
+            self.environment.events.request.remove_listener(self.recorder.on_request)
             self.recorder.stop()
 
     def full(self) -> None:
@@ -170,6 +171,7 @@ class Session:
             "started_wall_ns": self.started_wall_ns,
         }
         self.recorder = Recorder(journals, stem, facts, self.host.identity, self._heartbeat)
+        self.environment.events.request.add_listener(self.recorder.on_request)
         self.pace.start(self.environment.runner.user_classes)
         marker.start(run_header(self.settings.run_id, self.settings.token))
 

@@ -17,14 +17,14 @@ from typing import Any
 import gevent.socket
 from greenlet import getcurrent
 
-from trilat.agent.stamp import find
 from trilat.agent.tcp import HAS_KERNEL_STAMPS, SO_TIMESTAMPNS, STAMP_BUFFER, handshake_ns
 
 from . import faults
+from .answer import take_stamp
 from .marker import marker
 from .timeline import Timeline, current
 
-__all__ = ["ask_early", "enable_stamps", "install", "peek", "send_marked"]
+__all__ = ["ask_early", "cut_in_place", "enable_stamps", "install", "peek", "send_marked"]
 
 _Socket: Any = gevent.socket.socket
 _plain_send = _Socket.send
@@ -109,16 +109,50 @@ def send_marked(
     return sent - len(marks)
 
 
-def note_received(
-    timeline: Timeline, data: Any, size: int, ancillary: list[tuple[int, int, bytes]]
-) -> None:
-    """Bytes came in: take their marks and, from an answer's first bytes, the service's stamp."""
+def note_bytes(timeline: Timeline, data: bytes, ancillary: list[tuple[int, int, bytes]]) -> bytes:
+    """Bytes came in: take their marks and, from an answer's first ones, the service's stamp.
+
+    Returns:
+        What the client gets to see.
+    """
     try:
-        if timeline.received(size, ancillary):
-            head = data if type(data) is bytes else bytes(memoryview(data)[:size])
-            timeline.stamp = find(head, timeline.span)
+        if timeline.received(len(data), ancillary):
+            begin, end = take_stamp(timeline, data)
+            if end:
+                return data[:begin] + data[end:]
     except Exception as error:  # noqa: BLE001 - fails open
         faults.note("reading an answer", error)
+    return data
+
+
+def note_buffer(
+    timeline: Timeline, target: Any, size: int, ancillary: list[tuple[int, int, bytes]]
+) -> int:
+    """The same for bytes that came into the caller's buffer.
+
+    Returns:
+        How many of them the client gets to see.
+    """
+    try:
+        if timeline.received(size, ancillary):
+            return cut_in_place(timeline, target, size)
+    except Exception as error:  # noqa: BLE001 - fails open
+        faults.note("reading an answer", error)
+    return size
+
+
+def cut_in_place(timeline: Timeline, target: Any, size: int) -> int:
+    """Take the stamp out of a buffer that holds an answer's first bytes.
+
+    Returns:
+        How many bytes are left in it.
+    """
+    with memoryview(target) as view:
+        head = bytes(view[:size])
+        begin, end = take_stamp(timeline, head)
+        if end:
+            view[begin : size - (end - begin)] = head[end:]
+    return size - (end - begin)
 
 
 def _recv(self: Any, *args: Any) -> bytes:
@@ -136,9 +170,7 @@ def _recv(self: Any, *args: Any) -> bytes:
                 timeline.turned = True
                 raise
         self._wait(self._read_event)
-    note_received(timeline, data, len(data), ancillary)
-    stamped: bytes = data
-    return stamped
+    return note_bytes(timeline, data, ancillary)
 
 
 def _recv_into(self: Any, buffer: Any, nbytes: int = 0, flags: int = 0) -> int:
@@ -156,22 +188,20 @@ def _recv_into(self: Any, buffer: Any, nbytes: int = 0, flags: int = 0) -> int:
                 timeline.turned = True
                 raise
         self._wait(self._read_event)
-    note_received(timeline, target, size, ancillary)
-    stamped: int = size
-    return stamped
+    return note_buffer(timeline, target, size, ancillary)
 
 
 def _recv_unstamped(self: Any, *args: Any) -> bytes:
     data: bytes = _plain_recv(self, *args)
     if (timeline := current()) is not None and len(args) == 1:
-        note_received(timeline, data, len(data), [])
+        return note_bytes(timeline, data, [])
     return data
 
 
 def _recv_into_unstamped(self: Any, buffer: Any, nbytes: int = 0, flags: int = 0) -> int:
     size: int = _plain_recv_into(self, buffer, nbytes, flags)
     if (timeline := current()) is not None and not flags:
-        note_received(timeline, buffer, size, [])
+        return note_buffer(timeline, buffer, size, [])
     return size
 
 

@@ -63,6 +63,7 @@ class Timeline:
         "peeked_wall",
         "prior_ns",
         "read_wall",
+        "recorded",
         "sent",
         "socket_id",
         "span",
@@ -90,6 +91,7 @@ class Timeline:
         self.handshake_lay_ns = -1  # -1: no TLS handshake is going on
         self.prior_ns = 0
         self.stamp = EMPTY
+        self.recorded = False
 
     def begins_exchange(self, socket_id: int) -> bool:
         """Whether bytes about to be sent begin an exchange; if so, it is begun."""

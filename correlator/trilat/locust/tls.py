@@ -12,11 +12,11 @@ from typing import Any
 
 import gevent.ssl
 
-from trilat.agent.stamp import find
 from trilat.agent.tcp import HAS_KERNEL_STAMPS
 
 from . import faults
-from .sockets import enable_stamps, peek, send_marked
+from .answer import take_stamp
+from .sockets import cut_in_place, enable_stamps, peek, send_marked
 from .timeline import current
 
 __all__ = ["install"]
@@ -56,8 +56,10 @@ def _read(self: Any, nbytes: int = 2014, buffer: Any = None) -> Any:
     try:
         size = result if buffer is not None else len(result)
         if timeline.received_tls(size):
-            data = result if buffer is None else bytes(memoryview(buffer)[:size])
-            timeline.stamp = find(data, timeline.span)
+            if buffer is not None:
+                return cut_in_place(timeline, buffer, size)
+            begin, end = take_stamp(timeline, result)
+            return result[:begin] + result[end:] if end else result
     except Exception as error:  # noqa: BLE001 - fails open
         faults.note("reading an answer", error)
     return result

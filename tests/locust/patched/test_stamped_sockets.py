@@ -290,7 +290,7 @@ def test_without_kernel_stamps_reads_are_seen_all_the_same() -> None:
         tls.install()
 
 
-@pytest.mark.parametrize("place", ["marker", "find", "received"])
+@pytest.mark.parametrize("place", ["marker", "take_stamp", "received"])
 def test_an_error_of_our_own_reaches_nobody(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever fails inside, the request goes out and its answer comes in."""
 
@@ -299,8 +299,8 @@ def test_an_error_of_our_own_reaches_nobody(place: str, monkeypatch: pytest.Monk
 
     if place == "marker":
         monkeypatch.setattr(type(marker), "lines", broken)
-    elif place == "find":
-        monkeypatch.setattr(sockets, "find", broken)
+    elif place == "take_stamp":
+        monkeypatch.setattr(sockets, "take_stamp", broken)
     else:
         monkeypatch.setattr(Timeline, "received", broken)
 

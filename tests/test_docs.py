@@ -1,0 +1,258 @@
+"""The documentation cannot lie: what it shows is run, what it lists is complete.
+
+Each line of a ``sh`` block, and each ``run`` step of a workflow in a ``yaml`` block, is one of two
+things. A `trilat` or `locust` command is executed here as it stands, after its file, address,
+directory and duration were put in place. Anything else stands in `ELSEWHERE` with the file that
+executes it, and that file is looked at.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from trilat.correlator.commands.group import trilat as group
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted(
+    page
+    for folder in (".", "docs", "agent", "middleware", "correlator", "examples", "benchmarks")
+    for page in (ROOT / folder).glob("*.md")
+)
+EXAMPLE = ROOT / "examples/fastapi/locustfile_think_time.py"
+PLUGIN_OPTION = re.compile(r'"(--trilat-[a-z-]+)"')
+
+ELSEWHERE = {
+    # line: (the file that executes it, what stands there)
+    "scripts/setup": (".ci/run", "scripts/setup"),
+    "scripts/check": (".ci/run", "scripts/check"),
+    "scripts/test": (".ci/run", "scripts/test"),
+    "scripts/test tests/cli -k doctor": (".ci/run", "scripts/test --junit-xml"),
+    "scripts/demo": ("tests/test_packaging.py", '"scripts/demo"'),
+    "scripts/docs": ("tests/test_docs.py", "cli_help.py"),
+    "scripts/lock": ("tests/test_packaging.py", "requirements.lock"),
+    "scripts/vendor": ("scripts/vendor", "npm ci"),
+    "pip install .": (".ci/wheel", 'pip install "$work"/dist/trilat-*.whl'),
+    "pip install '.[locust]'": ("requirements.lock", "locust=="),
+    "pip install 'trilat[locust]'": ("requirements.lock", "locust=="),
+    "pip install 'trilat[locust]' -r requirements.txt": ("requirements.lock", "locust=="),
+    "uvicorn service:app --port 8000 &": ("tests/conftest.py", '"-m", "uvicorn"'),
+}
+JUDGED = {0, 1, 3, 4, 5}
+# What a block takes for given that shows a line or two of a service.
+A_SERVICE = """
+from types import SimpleNamespace
+
+from fastapi import FastAPI
+
+app = FastAPI()
+settings = SimpleNamespace(token="a-token")
+"""
+
+
+def _blocks(language: str) -> Iterator[tuple[Path, str]]:
+    for page in PAGES:
+        for block in re.findall(
+            rf"^```{language}\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE
+        ):
+            yield page, block
+
+
+def _lines() -> list[str]:
+    """Every command line that the pages show, each once."""
+    lines: dict[str, None] = {}
+    for _, block in _blocks("sh"):
+        joined = block.replace("\\\n", " ")
+        lines |= dict.fromkeys(
+            line.strip() for line in joined.splitlines() if line.strip() and line[0] != "#"
+        )
+    for _, block in _blocks("yaml"):
+        lines |= dict.fromkeys(re.findall(r"^ *- run: (.+)$", block, re.MULTILINE))
+    return list(lines)
+
+
+def _is_run_here(line: str) -> bool:
+    return shlex.split(line)[0] in ("trilat", ".venv/bin/trilat", "locust")
+
+
+def _is_one_of_a_pair(line: str) -> bool:
+    return not {"--master", "--worker"}.isdisjoint(shlex.split(line))
+
+
+@pytest.fixture(scope="module")
+def finished_run(example_service: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory that stands for RUN."""
+    out = tmp_path_factory.mktemp("runs") / "finished"
+    words = ["trilat", "run", "-f", str(EXAMPLE), "--out", str(out), "--", "--headless"]
+    words += ["--host", example_service.url, "--users", "5", "--run-time", "2s"]
+    _run(words, out.parent)
+    return out
+
+
+def test_the_pages_show_commands() -> None:
+    """The extraction finds what is there."""
+    assert any(line.startswith("trilat run") for line in _lines())
+    assert "scripts/demo" in _lines()
+
+
+def test_every_other_line_is_run_elsewhere_and_none_is_listed_in_vain() -> None:
+    """The list holds exactly the lines that are not executed here."""
+    assert {line for line in _lines() if not _is_run_here(line)} == set(ELSEWHERE)
+
+
+@pytest.mark.parametrize(("file", "part"), sorted(set(ELSEWHERE.values())))
+def test_the_file_that_runs_a_line_does_so(file: str, part: str) -> None:
+    """What the list claims is there."""
+    assert part in (ROOT / file).read_text()
+
+
+def _put_in_place(words: list[str], url: str, run: Path, out: Path) -> list[str]:
+    """The same command with a real file, address and directory, and a short duration."""
+    values = {
+        "-f": str(EXAMPLE),
+        "--host": url,
+        "--url": f"{url}/item/1",
+        "--users": "5",
+        "--run-time": "2s",
+        "-o": str(out / "file"),
+        "--out": str(out / "run"),
+    }
+    placed: list[str] = []
+    for word in words:
+        known = values.get(placed[-1]) if placed else None
+        if word == "RUN" or word.startswith("trilat-runs/"):
+            placed.append(str(run))
+        else:
+            placed.append(word if known is None else known)
+    return placed
+
+
+@pytest.mark.parametrize(
+    "line", [line for line in _lines() if _is_run_here(line) and not _is_one_of_a_pair(line)]
+)
+def test_a_command_in_the_pages_works(
+    line: str, example_service: Any, finished_run: Path, tmp_path: Path
+) -> None:
+    """It is taken as right usage, and ends with a code that the pages tell of."""
+    words = _put_in_place(shlex.split(line), example_service.url, finished_run, tmp_path)
+    _run(words, tmp_path)
+
+
+def test_the_master_and_the_worker_in_the_pages_work_together(
+    example_service: Any, finished_run: Path, tmp_path: Path
+) -> None:
+    """The two lines are started side by side, on a port of their own."""
+    lines = {
+        kind: next(line for line in _lines() if f"--{kind}" in shlex.split(line))
+        for kind in ("master", "worker")
+    }
+    port = ("--master-bind-port", "--master-port"), "15557"
+    started = []
+    for kind, option in zip(lines, port[0], strict=True):
+        words = _put_in_place(shlex.split(lines[kind]), example_service.url, finished_run, tmp_path)
+        started.append(_start([*words, option, port[1]], tmp_path))
+    master, worker = started
+    output, errors = master.communicate(timeout=120)
+    assert master.returncode in JUDGED, errors
+    assert "GET /item/[id]" in output
+    worker.communicate(timeout=60)
+    assert worker.returncode == 0
+
+
+def _start(words: list[str], directory: Path) -> subprocess.Popen[str]:
+    module = "locust" if words[0] == "locust" else None
+    code = "from trilat.correlator.cli import main; main()"
+    prefix = ["-m", module] if module else ["-c", code]
+    return subprocess.Popen(
+        [sys.executable, *prefix, *words[1:]],
+        cwd=directory,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def _run(words: list[str], directory: Path) -> None:
+    process = _start(words, directory)
+    output, errors = process.communicate(timeout=120)
+    assert process.returncode in JUDGED, output + errors
+    assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize(
+    "block", [pytest.param(block, id=page.stem) for page, block in _blocks("python")]
+)
+def test_python_in_the_pages_runs(block: str, tmp_path: Path) -> None:
+    """Each block by itself, in a process of its own, since importing Locust patches it."""
+    file = tmp_path / "block.py"
+    takes_for_given = "app." in block and "app = " not in block
+    file.write_text((A_SERVICE if takes_for_given else "") + block)
+    subprocess.run([sys.executable, str(file)], cwd=tmp_path, timeout=60, check=True)
+
+
+def test_links_between_the_pages_lead_somewhere() -> None:
+    """Every relative link and image is a file of the repository."""
+    for page in PAGES:
+        for target in re.findall(r'(?:\]\(|src(?:set)?=")([^)"#]+)', page.read_text()):
+            if "://" not in target:
+                assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_page_of_the_command_line_is_fresh() -> None:
+    """``scripts/docs`` has to be run when a help text was changed."""
+    spec = importlib.util.spec_from_file_location("cli_help", ROOT / "scripts/cli_help.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert (ROOT / "docs/cli.md").read_text() == module.page()
+
+
+def test_every_command_and_every_option_has_help() -> None:
+    """Whoever adds an option explains it."""
+    for command in (group, *group.commands.values()):
+        assert command.help, command.name
+        for parameter in command.params:
+            if isinstance(parameter, click.Option):
+                assert parameter.help, f"{command.name} {parameter.opts}"
+
+
+def test_every_option_of_the_plugin_is_in_the_pages() -> None:
+    """docs/locust.md lists what trilat adds to Locust, except what it hides."""
+    source = (ROOT / "correlator/trilat/locust/options.py").read_text()
+    page = (ROOT / "docs/locust.md").read_text()
+    shown = set(PLUGIN_OPTION.findall(source)) - set(
+        re.findall(r'"(--trilat-[a-z-]+)",\s*help=argparse\.SUPPRESS', source)
+    )
+    assert shown
+    for option in shown:
+        assert f"`{option}" in page, option
+
+
+def test_no_page_names_what_is_only_on_one_machine() -> None:
+    """Paths under a home or a work folder mean nothing to a reader."""
+    for page in PAGES:
+        assert not re.search(r"/(?:work|root|home)/", page.read_text()), page.name
+
+
+def test_the_shell_scripts_are_bash_that_parses() -> None:
+    """Every script says that errors end it, and is executable."""
+    bash = shutil.which("bash")
+    assert bash is not None
+    for script in (*ROOT.glob("scripts/*"), *ROOT.glob(".ci/*")):
+        if script.suffix or not script.is_file():
+            continue
+        assert "set -euo pipefail" in script.read_text(), script.name
+        assert script.stat().st_mode & 0o111, script.name
+        subprocess.run([bash, "-n", str(script)], check=True, timeout=30)
