@@ -236,7 +236,7 @@ def _rate(manifest: Manifest, total: Sketch) -> Check:
     if total.histogram("without_generator").mean_ns <= room:
         remedy = generator_remedies(manifest, total)
         if took <= room:
-            remedy += "; or let more users share the rate, so that each has more time"
+            remedy += "; let more users share the rate, so that each has more time"
     else:
         remedy = (
             "find out why the service is slow at this rate; where its time is as it should be, "

@@ -61,7 +61,7 @@ def headline(result: Mapping[str, Any]) -> Headline:
         "invalid": "The run says nothing about the service.",
         "unknown": "The result holds no verdict.",
     }
-    failed = (row.remedy for row in checks(result) if row.outcome == "fail" and row.remedy)
+    failed = (step for row in checks(result) if row.outcome == "fail" for step in row.steps)
     return Headline(
         outcome=outcome,
         cause=text(verdict, "cause"),

@@ -155,6 +155,11 @@ class CheckRow:
     evidence: str
     remedy: str
 
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """The remedy's steps; the same one may be the remedy of several checks."""
+        return tuple(step for step in self.remedy.split("; ") if step)
+
 
 @dataclass(frozen=True, slots=True)
 class ObjectiveRow:

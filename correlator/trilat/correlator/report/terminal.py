@@ -180,9 +180,9 @@ class _Page:
                 continue
             said = " ".join(part for part in (row.id, row.title) if part)
             said += f": {row.evidence}" if row.evidence else ""
-            if row.remedy and row.remedy not in told:
-                told.add(row.remedy)
-                said += f". To do: {row.remedy}"
+            if new := [step for step in row.steps if step not in told]:
+                told.update(new)
+                said += f". To do: {'; '.join(new)}"
             points.append(_Point(row.outcome.upper(), said, _CHECK_STYLES[row.outcome]))
         passed = sum(row.outcome == "ok" for row in rows)
         self._console.print(f"{passed} of {len(rows)} checks passed", highlight=False)
