@@ -12,9 +12,10 @@ _HELP = """See what trilat is for, in about a minute.
 
 Starts the example FastAPI service on a free loopback port (every request awaits 20 ms) and asks it
 twice for the same load: the same number of users, each at 10 requests a second, with the objective
-p95<=50ms. First from one process of Locust's HttpUser, which cannot make that many, then from one
+p95<=75ms. First from one process of Locust's HttpUser, which cannot make that many, then from one
 process of its FastHttpUser, which can. The load is fitted to this machine: a trial run of 6 seconds
 finds what a request costs an HttpUser process, and both runs ask for 1.25 times what it can make.
+A run that other work on the machine disturbed is made once more.
 
 Exit code 0: the first run was INVALID because of its generator, and the second PASSED. 1: not so;
 a sentence says what was seen. The service is always stopped.
