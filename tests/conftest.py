@@ -14,6 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A busy machine is slow: how long an example takes says nothing.
+settings.register_profile(
+    "patient", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.load_profile("patient")
 
 ROOT = Path(__file__).parents[1]
 _STARTS_WITHIN_S = 60.0  # a busy machine may take long; nothing is slower for a generous limit

@@ -25,10 +25,12 @@ from trilat.correlator.cuts import cut
 from trilat.correlator.frames import split_records
 
 _PRELUDE = """
-import json, os
+import json, os, signal
 import trilat.locust
 from locust import FastHttpUser, HttpUser, User, constant, constant_throughput, events, task
 
+# A shell starts what runs in its background with interrupts ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 SEEN = open(os.environ["SEEN"] + f".{os.getpid()}", "w", buffering=1)
 
 @events.request.add_listener

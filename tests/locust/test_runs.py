@@ -231,6 +231,55 @@ def test_catch_response_with_a_request_inside_the_block(
     assert named["inner"]["components_ms"]["service.app"]["p50"] < 19
 
 
+def test_a_request_inside_a_request_keeps_both_timelines(
+    run_locust: RunLocust, example_service: Service
+) -> None:
+    """An auth callable that fetches a token takes nothing from the request it is for."""
+    with_auth = f"""
+    class Careful(HttpUser):
+        host = "{example_service.url}"
+        wait_time = constant(0.1)
+
+        def sign(self, request):
+            self.client.get("/health", name="token")
+            return request
+
+        @task
+        def item(self):
+            self.client.get("/item/1", name="item", auth=self.sign)
+    """
+    run = run_locust(with_auth, *FEW)
+    assert run.code == 0, run.output
+    assert_everything_adds_up(run)
+    assert run.attributed.matched.all()
+
+
+def test_a_user_without_a_pause_is_described(
+    run_locust: RunLocust, example_service: Service
+) -> None:
+    """``constant_pacing(0)`` is no schedule, and no reason to lose the run."""
+    run = run_locust(
+        "from locust import constant_pacing\n"
+        + users("HttpUser", example_service.url, "constant_pacing(0)"),
+        *("-u", "1", "-t", "2s"),
+    )
+    assert run.code == 0, run.output
+    assert run.result["run"]["user_classes"][0]["wait_time"] == "constant_pacing(0)"
+    assert run.result["run"]["target_rate_per_s"] is None
+
+
+def test_a_rate_by_option_survives_reset_stats(
+    run_locust: RunLocust, example_service: Service
+) -> None:
+    """Locust forgets what came before the reset; what was made since then counts."""
+    paced = users("HttpUser", example_service.url, "constant_throughput(10)")
+    run = run_locust(
+        paced, *("-u", "4", "-r", "2", "-t", "5s"), *("--trilat-target-rate", "36", "--reset-stats")
+    )
+    assert run.result["run"]["reached_rate_per_s"] > 30
+    assert run.result["run"]["target_rate_source"] == "option"
+
+
 def test_an_error_inside_the_recorder_costs_no_request(
     run_locust: RunLocust, example_service: Service
 ) -> None:
@@ -303,6 +352,7 @@ def test_two_processes_add_up_to_one_result(
     assert result["total"]["requests"] == len(run.seen) == len(run.rows)
     assert result["total"]["matched"] == len(run.seen)
     assert result["run"]["workers"] == result["run"]["processes"] == 2
+    assert result["run"]["users"] == result["run"]["user_classes"][0]["count"] == 5
     assert result["run"]["run_mode"] == "master"
     assert result["run"]["same_host"] is True
     assert_everything_adds_up(run)

@@ -15,13 +15,23 @@ __all__ = ["take_stamp"]
 _LINE = b"\r\nserver-timing: app;dur="
 
 
-def take_stamp(timeline: Timeline, head: bytes) -> tuple[int, int]:
+def take_stamp(timeline: Timeline, data: bytes) -> tuple[int, int]:
     """Keep the stamp of an answer's head.
 
+    Nothing behind the head is looked at: a body may hold whatever it likes, a stamp included.
+
+    Args:
+        timeline: of the request.
+        data: the first bytes of its answer.
+
     Returns:
-        Begin and end of the bytes to cut out; equal where the line is to stay, since a proxy put
-        other entries into it or it has not come in whole.
+        Begin and end of the bytes to cut out; equal where there is nothing to cut: the head has
+        not come in whole, or a proxy put other entries into the line.
     """
+    length = data.find(b"\r\n\r\n")
+    if length < 0:
+        return 0, 0
+    head = data[: length + 2]
     stamp, at = locate(head, timeline.span)
     if stamp is EMPTY:
         return 0, 0

@@ -16,7 +16,7 @@ from locust.clients import HttpSession
 from locust.contrib.fasthttp import FastHttpSession
 
 from .marker import marker
-from .timeline import Timeline, attach
+from .timeline import Timeline, attach, current
 
 __all__ = ["install"]
 
@@ -37,12 +37,12 @@ def install() -> None:
 def _http(self: Any, method: Any, url: Any, **kwargs: Any) -> Any:
     if not marker.active:
         return _plain_http(self, method, url, **kwargs)
-    timeline = Timeline()
+    outer, timeline = current(), Timeline()
     attach(timeline)
     try:
         response = _plain_http(self, method, url, **kwargs)
     finally:
-        attach(None)
+        attach(outer)  # an auth callable may make requests of its own
     response.trilat_timeline = timeline
     return response
 
@@ -59,7 +59,8 @@ def _fast(self: Any, method: Any, url: Any, **kwargs: Any) -> Any:
 
 
 def _fast_request(self: Any, *args: Any, **kwargs: Any) -> Any:
+    outer = current()
     try:
         return _plain_fast_request(self, *args, **kwargs)
     finally:
-        attach(None)
+        attach(outer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import sys
 from collections.abc import Sequence
@@ -10,12 +11,16 @@ from importlib.metadata import version
 from typing import Any, Literal
 
 import locust
-from trilat.correlator.manifest import Manifest, UserClass
+from trilat.correlator.manifest import Failure, Manifest, UserClass
 
+from . import faults
 from .schedule import client_of, describe_wait_time, task_rate
-from .session import Session
+from .session import Session, users_by_class
 
-__all__ = ["manifest_of"]
+__all__ = ["manifest_of", "target_rate"]
+
+_FAILURES_MAX = 5
+_ERROR_MAX = 200
 
 
 def manifest_of(
@@ -62,6 +67,10 @@ def manifest_of(
         target_host=environment.host or _host_of(environment.user_classes),
         user_classes=_user_classes(session),
         users=sum(session.users.values()),
+        users_wanted=None if environment.shape_class else getattr(options, "num_users", None),
+        planned_s=_seconds(getattr(options, "run_time", None)),
+        pid=os.getpid(),
+        failures=_failures(environment),
         processes=max(workers, 1),
         workers=workers,
         run_mode=mode,
@@ -95,17 +104,52 @@ def _rates(
 def _user_classes(session: Session) -> list[UserClass]:
     described: list[UserClass] = []
     for user_class in session.environment.user_classes:
-        count, rate = session.users.get(user_class.__name__, 0), task_rate(user_class)
+        count = session.users.get(user_class.__name__, 0)
+        try:
+            wait_time, rate = describe_wait_time(user_class), task_rate(user_class)
+        except Exception as error:  # noqa: BLE001 - a wait time of another make
+            faults.note("describing a wait time", error)
+            wait_time, rate = "custom", None
         described.append(
             {
                 "name": user_class.__name__,
                 "client": client_of(user_class),
-                "wait_time": describe_wait_time(user_class),
+                "wait_time": wait_time,
                 "count": count,
                 "target_rate_per_s": None if rate is None else rate * count,
             }
         )
     return described
+
+
+def target_rate(session: Session) -> float | None:
+    """Requests, or tasks, per second that the users of this moment are meant to make."""
+    if session.settings.target_rate is not None:
+        return session.settings.target_rate
+    users = users_by_class(session.environment.runner)
+    rates = [
+        users.get(user_class.__name__, 0) * rate
+        for user_class in session.environment.user_classes
+        if (rate := task_rate(user_class)) is not None
+    ]
+    return sum(rates) if rates else None
+
+
+def _failures(environment: Any) -> list[Failure]:
+    """Locust's own words for its most frequent failures."""
+    errors = sorted(environment.stats.errors.values(), key=lambda error: -error.occurrences)
+    return [
+        {
+            "name": f"{error.method} {error.name}",
+            "error": str(error.error)[:_ERROR_MAX],
+            "count": int(error.occurrences),
+        }
+        for error in errors[:_FAILURES_MAX]
+    ]
+
+
+def _seconds(run_time: Any) -> float | None:
+    return float(run_time) if isinstance(run_time, int | float) and run_time > 0 else None
 
 
 def _host_of(user_classes: list[Any]) -> str | None:

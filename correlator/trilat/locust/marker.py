@@ -64,7 +64,8 @@ class Marker:
         at = head.find(b"\r\n", 0, _MAX_HEAD) + 2
         if at < 2 or head[at - 11 : at - 4] != b" HTTP/1" or head.startswith(b"CONNECT "):
             return 0, b""
-        theirs = head.lower().find(_THEIRS, at - 2)
+        length = head.find(b"\r\n\r\n", at - 2)
+        theirs = head[: length if length >= 0 else _MAX_HEAD].lower().find(_THEIRS, at - 2)
         if theirs >= 0:
             end = head.find(b"\r\n", theirs + 2)
             value = head[theirs + len(_THEIRS) : end].strip().decode("latin-1")

@@ -32,13 +32,13 @@ import gevent
 
 from locust.runners import MasterRunner, WorkerRunner
 from trilat.agent.errors import TrilatError, UsageError
-from trilat.agent.marking import new_run_id
+from trilat.agent.marking import new_run_id, token_bytes
 from trilat.correlator.finish import finish
 from trilat.correlator.manifest import Manifest
 from trilat.correlator.rundir import RunDirectory
 
 from . import faults, workers
-from .conditions import manifest_of
+from .conditions import manifest_of, target_rate
 from .live import snapshot
 from .options import add_options
 from .session import Session, Settings
@@ -80,11 +80,16 @@ class Plugin:
         if environment.parsed_options is None:  # Locust used as a library, without options
             return
         self._environment = environment
+        # Locust counts its run time from gevent's idea of now, which is as old as the last round
+        # of the loop: imports and all that came since would be taken off the run.
+        gevent.get_hub().loop.update_now()
         if isinstance(runner, WorkerRunner):
             self._mode = "worker"
             return
         self._mode = "master" if isinstance(runner, MasterRunner) else "local"
         try:
+            if environment.parsed_options.trilat_token is not None:
+                token_bytes(environment.parsed_options.trilat_token)
             self._make_directory()
         except TrilatError as error:
             print(f"trilat: error: {error}", file=sys.stderr)
@@ -114,7 +119,10 @@ class Plugin:
         )
         if self._mode == "worker":
             return
-        self._crew = workers.Crew(self._session) if self._mode == "master" else None
+        self._crew = None
+        if self._mode == "master":
+            crew = self._crew = workers.Crew(self._session)
+            self._session.counted_elsewhere = lambda: crew.requests
         directory.write_json(directory.manifest, self._manifest().to_json())
         if options.trilat_quiet:
             self._live = gevent.spawn(self._show_progress)
@@ -239,6 +247,12 @@ class Plugin:
             self._live.kill()
         self._result = finish(self._directory, self._manifest(), self._session.collect())
 
+    def _cpu_now(self) -> float | None:
+        """CPU of the busiest generating process, per cent of one core."""
+        if self._crew is not None:
+            return self._crew.cpu[0] if self._crew.cpu is not None else None
+        return self._session.pulse.cpu.latest if self._session is not None else None
+
     def _show_progress(self) -> None:
         while True:
             gevent.sleep(1)
@@ -253,9 +267,8 @@ class Plugin:
                         runner,
                         session.collect(),
                         session.elapsed_s,
-                        session.settings.target_rate
-                        or session.pace.rate(runner.user_classes_count),
-                        session.pulse.cpu.latest,
+                        target_rate(session),
+                        self._cpu_now(),
                     ),
                 )
             except Exception as error:  # noqa: BLE001 - fails open

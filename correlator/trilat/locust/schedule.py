@@ -50,10 +50,16 @@ def describe_wait_time(user_class: type[Any]) -> str:
         case "poisson":
             return f"poisson({values['rate']:g})"
         case "constant_pacing" | "constant_throughput":
-            pacing, throughput = f"{values['wait_time']:g}", f"{1 / values['wait_time']:g}"
-            shorter = len(throughput) <= len(pacing)
-            return f"constant_throughput({throughput})" if shorter else f"constant_pacing({pacing})"
+            return _paced(float(values["wait_time"]))
     return "custom"
+
+
+def _paced(pacing_s: float) -> str:
+    pacing = f"{pacing_s:g}"
+    throughput = f"{1 / pacing_s:g}" if pacing_s > 0 else ""
+    if throughput and len(throughput) <= len(pacing):
+        return f"constant_throughput({throughput})"
+    return f"constant_pacing({pacing})"
 
 
 def _wait_time_of(user_class: type[Any]) -> Callable[..., float] | None:
@@ -119,9 +125,3 @@ class Pace:
             now = users_by_class.get(name, 0)
             self.wanted += (self._users.get(name, 0) + now) / 2 * rate * seconds
             self._users[name] = now
-
-    def rate(self, users_by_class: Mapping[str, int]) -> float | None:
-        """Tasks per second that these users are meant to run; None where none is paced."""
-        if not self._rates:
-            return None
-        return sum(users_by_class.get(name, 0) * rate for name, rate in self._rates.items())

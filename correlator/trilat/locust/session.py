@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter, time_ns
 from typing import Any
 
+from locust.runners import MasterRunner
 from trilat.agent.host import HostFacts, host_facts
 from trilat.agent.marking import run_header
 from trilat.agent.tcp import HAS_KERNEL_STAMPS
@@ -21,7 +23,7 @@ from .pulse import Pulse
 from .recorder import Recorder
 from .schedule import Pace
 
-__all__ = ["Session", "Settings"]
+__all__ = ["Session", "Settings", "users_by_class"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,7 @@ class Session:
         users: users of each class at the height of the run.
         pace: tasks wanted and run.
         book: what was attributed, as of the last `collect`.
+        counted_elsewhere: how many requests other processes have made, in a master.
 
     Args:
         environment: Locust's environment.
@@ -74,6 +77,8 @@ class Session:
         self.measured_s: float | None = None
         self.users: dict[str, int] = {}
         self.full_at: tuple[float, int] | None = None
+        self._full_users = 0
+        self.counted_elsewhere: Callable[[], int] | None = None
         self.pace = Pace()
         self.book = SketchBook()
         self.recorder: Recorder | None = None
@@ -134,8 +139,13 @@ class Session:
             self.recorder.stop()
 
     def full(self) -> None:
-        """All users are there: from now on a rate given by option is to be reached."""
-        if self.full_at is None:
+        """All users of a stage are there: from now on a rate given by option is to be reached.
+
+        A load shape has several stages; the one with the most users counts.
+        """
+        users = sum(users_by_class(self.environment.runner).values())
+        if users > self._full_users:
+            self._full_users = users
             self.full_at = (perf_counter(), self._requests)
 
     @property
@@ -146,7 +156,9 @@ class Session:
 
     @property
     def _requests(self) -> int:
-        return int(self.environment.runner.stats.total.num_requests)
+        """Counted here: Locust's own count may be reset."""
+        recorded = self.recorder.requests if self.recorder is not None else 0
+        return recorded + (self.counted_elsewhere() if self.counted_elsewhere else 0)
 
     def collect(self) -> SketchBook:
         """Everything attributed so far in this process."""
@@ -176,9 +188,9 @@ class Session:
         marker.start(run_header(self.settings.run_id, self.settings.token))
 
     def _beat(self, seconds: float) -> dict[str, Any]:
-        users = self.environment.runner.user_classes_count
-        if sum(users.values()) >= sum(self.users.values()):
-            self.users = dict(users)
+        users = users_by_class(self.environment.runner)
+        if sum(users.values()) > sum(self.users.values()):
+            self.users = users
         if self.measured_s is None:
             self.pace.tick(users, seconds)
         return {
@@ -187,6 +199,15 @@ class Session:
             "wanted": round(self.pace.wanted, 3),
             "run": self.pace.run,
         }
+
+
+def users_by_class(runner: Any) -> dict[str, int]:
+    """How many users of each class there are, in all processes of the run."""
+    return dict(
+        runner.reported_user_classes_count
+        if isinstance(runner, MasterRunner)
+        else runner.user_classes_count
+    )
 
 
 def _safe(name: str) -> str:

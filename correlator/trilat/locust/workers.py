@@ -27,6 +27,7 @@ def report(session: Session) -> dict[str, Any]:
     return {
         "run": session.settings.run_id,
         "book": book.to_bytes(),
+        "requests": recorder.requests if recorder is not None else 0,
         "cpu_s": cpu.total_s,
         "elapsed_s": cpu.elapsed_s,
         "cpu_highest": cpu.highest,
@@ -58,6 +59,11 @@ class Crew:
             self._latest[client_id] = said
         except (TrilatError, KeyError, TypeError, ValueError) as error:
             faults.note("a worker's report", error)
+
+    @property
+    def requests(self) -> int:
+        """Requests that all workers recorded."""
+        return sum(int(said["requests"]) for said in self._latest.values())
 
     @property
     def wanted(self) -> float:

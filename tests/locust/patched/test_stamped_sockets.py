@@ -45,7 +45,7 @@ def answer_to(head: bytes) -> bytes:
     context = parse_traceparent(line.removeprefix(b"traceparent: ").decode())
     assert context is not None
     marks = ServiceMarks(context.span, time.time_ns(), 5, UNKNOWN, 0, 4000, 1, 1)
-    timing = b"server-timing: " + stamp.encode(marks)
+    timing = b"server-timing: " + stamp.encode(marks)  # app;dur=…, queue;dur=…, trilat;desc=…
     return b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n" + timing + b"\r\n\r\nok"
 
 
@@ -63,8 +63,10 @@ def read_head(connection: Any) -> bytes:
 @contextmanager
 def serving(handle: Callable[[Any], None], **options: Any) -> Iterator[tuple[str, int]]:
     """A server whose connections go to ``handle``, each in a greenlet."""
+    handlers = []
 
     def handle_and_close(connection: Any, _: Any) -> None:
+        handlers.append(gevent.getcurrent())
         with connection:
             handle(connection)
 
@@ -75,6 +77,7 @@ def serving(handle: Callable[[Any], None], **options: Any) -> Iterator[tuple[str
         yield "127.0.0.1", server.server_port
     finally:
         server.stop()
+        gevent.joinall(handlers, timeout=10)
 
 
 @contextmanager
@@ -166,6 +169,57 @@ def test_under_tls_too(version: ssl.TLSVersion) -> None:
             assert timeline.last_lay > BLOCKED_S * 1e9
             assert stamp.decode(timeline.stamp).span == timeline.span
         connection.close()
+
+
+def test_a_stamp_in_the_body_is_left_there() -> None:
+    """A service may answer with whatever it likes: only the head is looked at, or cut."""
+
+    def echo_answer(connection: Any) -> None:
+        body = answer_to(read_head(connection))
+        length = f"content-length: {len(body)}".encode()
+        connection.sendall(b"HTTP/1.1 200 OK\r\n" + length + b"\r\n\r\n" + body)
+
+    with serving(echo_answer) as address:
+        timeline = opened()
+        with dial(address) as connection:
+            connection.sendall(REQUEST)
+            answer = connection.recv(4096)
+    _, _, body = answer.partition(b"\r\n\r\n")
+    assert f"content-length: {len(body)}".encode() in answer
+    assert timeline.stamp == stamp.EMPTY
+
+
+def test_the_client_does_not_see_the_stamp() -> None:
+    """The line that the middleware added is taken out; the rest of the answer is whole."""
+    with serving(echo) as address:
+        for reading in ("recv", "recv_into"):
+            timeline = opened()
+            with dial(address) as connection:
+                connection.sendall(REQUEST)
+                if reading == "recv":
+                    answer = connection.recv(4096)
+                else:
+                    buffer = bytearray(4096)
+                    answer = bytes(buffer[: connection.recv_into(buffer)])
+            assert answer == b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
+            assert stamp.decode(timeline.stamp).span == timeline.span
+
+
+def test_a_line_with_entries_of_others_stays() -> None:
+    """A proxy that joins header lines: the stamp is read, and nothing of it is cut."""
+
+    def joined(connection: Any) -> None:
+        answer = answer_to(read_head(connection))
+        connection.sendall(answer.replace(b"server-timing: ", b"server-timing: db;dur=5, "))
+
+    with serving(joined) as address:
+        timeline = opened()
+        with dial(address) as connection:
+            connection.sendall(REQUEST)
+            answer = connection.recv(4096)
+    assert b"db;dur=5" in answer
+    assert b"trilat;desc=" in answer
+    assert stamp.decode(timeline.stamp).span == timeline.span
 
 
 def test_a_large_answer_is_marked_at_its_first_and_last_byte() -> None:
