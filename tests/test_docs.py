@@ -1,19 +1,21 @@
 """The documentation cannot lie: what it shows is run, what it lists is complete.
 
 Each line of a ``sh`` block, and each ``run`` step of a workflow in a ``yaml`` block, is one of two
-things. A `trilat` or `locust` command is executed here as it stands, after its file, address,
-directory and duration were put in place. Anything else stands in `ELSEWHERE` with the file that
-executes it, and that file is looked at.
+things. A `trilat`, `locust` or `curl` command, and a step of several lines, is executed here as it
+stands, after its file, address, directory and duration were put in place. Anything else stands in
+`ELSEWHERE` with the file that executes it, and that file is looked at.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,12 +28,21 @@ from trilat.correlator.commands.group import trilat as group
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
     page
-    for folder in (".", "docs", "agent", "middleware", "correlator", "examples", "benchmarks")
+    for folder in (
+        ".",
+        "docs",
+        "agent",
+        "middleware",
+        "correlator",
+        "examples/fastapi",
+        "benchmarks",
+    )
     for page in (ROOT / folder).glob("*.md")
 )
 EXAMPLE = ROOT / "examples/fastapi/locustfile_think_time.py"
 PLUGIN_OPTION = re.compile(r'"(--trilat-[a-z-]+)"')
 
+INSTALLED = ("tests/test_packaging.py", '"--no-build-isolation"')
 ELSEWHERE = {
     # line: (the file that executes it, what stands there)
     "scripts/setup": (".ci/run", "scripts/setup"),
@@ -42,13 +53,15 @@ ELSEWHERE = {
     "scripts/docs": ("tests/test_docs.py", "cli_help.py"),
     "scripts/lock": ("tests/test_packaging.py", "requirements.lock"),
     "scripts/vendor": ("scripts/vendor", "npm ci"),
-    "pip install .": (".ci/wheel", 'pip install "$work"/dist/trilat-*.whl'),
-    "pip install '.[locust]'": ("requirements.lock", "locust=="),
-    "pip install 'trilat[locust]'": ("requirements.lock", "locust=="),
-    "pip install 'trilat[locust]' -r requirements.txt": ("requirements.lock", "locust=="),
-    "uvicorn service:app --port 8000 &": ("tests/conftest.py", '"-m", "uvicorn"'),
+    "pip install ./trilat": (".ci/wheel", 'pip install "$work"/dist/trilat-*.whl'),
+    "pip install './trilat[locust]'": INSTALLED,
+    "pip install './trilat[locust]' -r requirements.txt": INSTALLED,
+    "pip install '../..[demo]'": INSTALLED,
+    "uvicorn service:app --no-access-log": ("tests/conftest.py", '"-m", "uvicorn"'),
+    "uvicorn service:app --port 8000 --no-access-log &": ("tests/conftest.py", '"-m", "uvicorn"'),
 }
 JUDGED = {0, 1, 3, 4, 5}
+COMMAND = "from trilat.correlator.cli import main; main()"
 # What a block takes for given that shows a line or two of a service.
 A_SERVICE = """
 from types import SimpleNamespace
@@ -77,12 +90,20 @@ def _lines() -> list[str]:
             line.strip() for line in joined.splitlines() if line.strip() and line[0] != "#"
         )
     for _, block in _blocks("yaml"):
-        lines |= dict.fromkeys(re.findall(r"^ *- run: (.+)$", block, re.MULTILINE))
+        lines |= dict.fromkeys(re.findall(r"^ *- run: ([^|\n].*)$", block, re.MULTILINE))
     return list(lines)
 
 
+def _steps() -> list[str]:
+    """Every step of several lines that the workflows show."""
+    step = re.compile(r"^( *)- run: \|\n((?:\1    .*\n)+)", re.MULTILINE)
+    return [
+        textwrap.dedent(text) for _, block in _blocks("yaml") for _, text in step.findall(block)
+    ]
+
+
 def _is_run_here(line: str) -> bool:
-    return shlex.split(line)[0] in ("trilat", ".venv/bin/trilat", "locust")
+    return shlex.split(line)[0] in ("trilat", "locust", "curl")
 
 
 def _is_one_of_a_pair(line: str) -> bool:
@@ -94,7 +115,8 @@ def finished_run(example_service: Any, tmp_path_factory: pytest.TempPathFactory)
     """The directory that stands for RUN."""
     out = tmp_path_factory.mktemp("runs") / "finished"
     words = ["trilat", "run", "-f", str(EXAMPLE), "--out", str(out), "--", "--headless"]
-    words += ["--host", example_service.url, "--users", "5", "--run-time", "2s"]
+    words += ["--host", example_service.url, "--users", "5", "--spawn-rate", "5"]
+    words += ["--run-time", "2s"]
     _run(words, out.parent)
     return out
 
@@ -103,6 +125,20 @@ def test_the_pages_show_commands() -> None:
     """The extraction finds what is there."""
     assert any(line.startswith("trilat run") for line in _lines())
     assert "scripts/demo" in _lines()
+    assert any("trilat run" in step for step in _steps())
+
+
+def test_whoever_asks_for_users_says_how_fast_they_start() -> None:
+    """By default Locust starts one user a second: a run would end before its load is there."""
+    for line in (*_lines(), *"".join(_steps()).splitlines()):
+        if "--users" in line or " -u " in line:
+            assert "--spawn-rate" in line, line
+
+
+def test_no_page_installs_trilat_by_its_name() -> None:
+    """It is in no package index: ``pip install`` takes the path of a checkout."""
+    for page in PAGES:
+        assert not re.search(r"pip install (?:-\S+ )*'?trilat\b", page.read_text()), page.name
 
 
 def test_every_other_line_is_run_elsewhere_and_none_is_listed_in_vain() -> None:
@@ -116,9 +152,8 @@ def test_the_file_that_runs_a_line_does_so(file: str, part: str) -> None:
     assert part in (ROOT / file).read_text()
 
 
-def _put_in_place(words: list[str], url: str, run: Path, out: Path) -> list[str]:
-    """The same command with a real file, address and directory, and a short duration."""
-    values = {
+def _values(url: str, out: Path) -> dict[str, str]:
+    return {
         "-f": str(EXAMPLE),
         "--host": url,
         "--url": f"{url}/item/1",
@@ -127,11 +162,18 @@ def _put_in_place(words: list[str], url: str, run: Path, out: Path) -> list[str]
         "-o": str(out / "file"),
         "--out": str(out / "run"),
     }
+
+
+def _put_in_place(words: list[str], url: str, run: Path, out: Path) -> list[str]:
+    """The same command with a real file, address and directory, and a short duration."""
+    values = _values(url, out)
     placed: list[str] = []
     for word in words:
         known = values.get(placed[-1]) if placed else None
-        if word == "RUN" or word.startswith("trilat-runs/"):
+        if word == "RUN":
             placed.append(str(run))
+        elif words[0] == "curl" and "://" in word:
+            placed.append(url)
         else:
             placed.append(word if known is None else known)
     return placed
@@ -146,6 +188,46 @@ def test_a_command_in_the_pages_works(
     """It is taken as right usage, and ends with a code that the pages tell of."""
     words = _put_in_place(shlex.split(line), example_service.url, finished_run, tmp_path)
     _run(words, tmp_path)
+
+
+def _bash(step: str, trilat: str, directory: Path) -> subprocess.CompletedProcess[str]:
+    """Run a step as a workflow does, with this text as the ``trilat`` command."""
+    command = directory / "bin/trilat"
+    command.parent.mkdir()
+    command.write_text(f"#!/bin/sh\n{trilat}\n")
+    command.chmod(0o755)
+    return subprocess.run(
+        ["bash", "-e", "-c", step],
+        cwd=directory,
+        env={**os.environ, "PATH": f"{command.parent}{os.pathsep}{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("step", _steps())
+def test_a_step_of_several_lines_works(step: str, example_service: Any, tmp_path: Path) -> None:
+    """It runs a load test, and ends with its exit code."""
+    for option, value in _values(example_service.url, tmp_path).items():
+        step = re.sub(rf"(?<= {option} )\S+", value, step)
+    done = _bash(step, f"exec '{sys.executable}' -c '{COMMAND}' \"$@\"", tmp_path)
+    assert done.returncode in JUDGED, done.stdout + done.stderr
+    assert (tmp_path / "run/result.json").is_file()
+
+
+@pytest.mark.parametrize("step", _steps())
+@pytest.mark.parametrize(
+    ("code", "warns"), [(0, False), (1, False), (2, False), (3, True), (5, True)]
+)
+def test_a_step_tells_the_service_from_the_load_test(
+    step: str, code: int, warns: bool, tmp_path: Path
+) -> None:
+    """An invalid run is said to be one; the code stays what it was."""
+    done = _bash(step, f"exit {code}", tmp_path)
+    assert done.returncode == code
+    assert ("::warning::" in done.stdout) is warns
 
 
 def test_the_master_and_the_worker_in_the_pages_work_together(
@@ -170,11 +252,13 @@ def test_the_master_and_the_worker_in_the_pages_work_together(
 
 
 def _start(words: list[str], directory: Path) -> subprocess.Popen[str]:
-    module = "locust" if words[0] == "locust" else None
-    code = "from trilat.correlator.cli import main; main()"
-    prefix = ["-m", module] if module else ["-c", code]
+    prefix = {
+        "trilat": [sys.executable, "-c", COMMAND],
+        "locust": [sys.executable, "-m", "locust"],
+        "curl": ["curl"],
+    }[words[0]]
     return subprocess.Popen(
-        [sys.executable, *prefix, *words[1:]],
+        [*prefix, *words[1:]],
         cwd=directory,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

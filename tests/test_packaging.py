@@ -117,6 +117,55 @@ def test_the_examples_run_from_an_unpacked_wheel(wheel: zipfile.ZipFile, tmp_pat
     assert Path(done.stdout.strip()) == tmp_path / "trilat/correlator/_examples"
 
 
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A checkout as ``./trilat`` in a folder of somebody else's."""
+    folder = tmp_path / "trilat"
+    without_caches = shutil.ignore_patterns("__pycache__")
+    for name in ("agent", "middleware", "correlator", "examples"):
+        shutil.copytree(ROOT / name, folder / name, ignore=without_caches)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("folder", "what"),
+    [(".", "./trilat"), (".", "./trilat[locust]"), ("trilat/examples/fastapi", "../..[demo]")],
+)
+def test_pip_installs_a_checkout_by_its_path(checkout: Path, folder: str, what: str) -> None:
+    """All but the packages that it needs, for which pip would have to ask an index."""
+    command = [sys.executable, "-m", "pip", "install", "--dry-run", "--no-index", "--no-deps"]
+    command += ["--no-build-isolation", "--ignore-installed", what]
+    done = subprocess.run(
+        command,
+        cwd=checkout.parent / folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert "Would install trilat" in done.stdout
+    assert "does not provide the extra" not in done.stderr
+
+
+def test_a_checkout_beside_the_locustfile_does_not_hide_what_is_installed(checkout: Path) -> None:
+    """A folder named trilat in the working directory is a part of the namespace package as well."""
+    parts = ("trilat.agent", "trilat.middleware", "trilat.correlator", "trilat.locust")
+    code = f"import {', '.join(parts)}\nfor part in ({', '.join(parts)}): print(part.__file__)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=checkout.parent,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    files = done.stdout.splitlines()
+    assert len(files) == len(parts)
+    assert not [file for file in files if Path(file).is_relative_to(checkout)]
+
+
 def _setup(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [str(folder / "scripts/setup")],

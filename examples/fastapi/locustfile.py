@@ -1,6 +1,6 @@
 """Locust's default client at a fixed rate: 10 requests a second from each user.
 
-    locust -f locustfile.py --headless -u 300 -r 300 -t 20s -H http://127.0.0.1:8000
+    locust -f locustfile.py --headless -u 300 -r 100 -t 20s -H http://127.0.0.1:8000
 
 asks one process for 3,000 requests a second. `HttpUser` is built on requests, which costs about
 0.6 ms of processor time for each of them, so one process ends somewhere near 1,500 a second. From

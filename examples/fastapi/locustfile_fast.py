@@ -1,6 +1,6 @@
 """The load of ``locustfile.py`` from Locust's fast client.
 
-    locust -f locustfile_fast.py --headless -u 300 -r 300 -t 20s -H http://127.0.0.1:8000
+    locust -f locustfile_fast.py --headless -u 300 -r 100 -t 20s -H http://127.0.0.1:8000
 
 `FastHttpUser` needs about a fifth of the processor time for a request, so that one process keeps
 up where `HttpUser` saturates. The service is the same; compare what it is blamed for.

@@ -247,7 +247,7 @@ def test_missing_file_is_an_error_of_one_line(tmp_path: Path) -> None:
     """What cannot be opened is named, with the reason."""
     with pytest.raises(JournalError, match=r"absent\.trilat: No such file or directory$"):
         read_segment(tmp_path / "absent.trilat")
-    with pytest.raises(JournalError, match=r"Is a directory$"):
+    with pytest.raises(JournalError, match=r"not a file$"):
         read_segment(tmp_path)
 
 

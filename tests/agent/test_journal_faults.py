@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from trilat.agent.errors import JournalError
 from trilat.agent.journal import HEADER_SIZE, JournalWriter, journal_files, read_segment
 from trilat.agent.layout import EXCHANGE
 
@@ -187,3 +188,17 @@ def test_value_that_does_not_fit_leaves_the_journal_sound(
     writer.close()
     exchanges, _ = read_records(read_segment(journal_files(tmp_path)[0]).records)
     assert exchanges == [make_record(1), make_record(3)]
+
+
+@pytest.mark.parametrize("kind", ["fifo", "device", "directory", "missing"])
+def test_what_is_no_file_is_no_journal(kind: str, tmp_path: Path) -> None:
+    """A FIFO would wait for a writer for ever, a device give bytes without an end."""
+    path = tmp_path / "generator-1-000001.trilat"
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    elif kind == "directory":
+        path.mkdir()
+    with pytest.raises(JournalError, match=path.name):
+        read_segment(path)

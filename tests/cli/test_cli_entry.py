@@ -113,9 +113,7 @@ def test_without_click_it_says_what_to_install() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == cli.EXIT_USAGE
-    assert done.stderr == (
-        "trilat: error: click is not installed; pip install 'trilat[correlator]'\n"
-    )
+    assert done.stderr == ("trilat: error: click is not installed; pip install 'trilat[locust]'\n")
 
 
 def test_a_reader_that_leaves_early_is_no_error(
@@ -142,3 +140,19 @@ def test_importing_the_commands_loads_nothing_heavy() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_an_interrupt_while_the_commands_are_loaded_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ctrl-C right after Enter shows no traceback."""
+
+    class Interrupting:
+        def find_spec(self, name: str, *_: object) -> None:
+            if name == "trilat.correlator.commands.group":
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "trilat.correlator.commands.group")
+    monkeypatch.setattr(sys, "meta_path", [Interrupting(), *sys.meta_path])
+    assert cli.run(["doctor"]) == cli.EXIT_INTERRUPTED
+    assert capsys.readouterr().err == "trilat: error: interrupted\n"

@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
+from trilat.correlator.manifest import REBUILT_NOTE
 from trilat.correlator.validate import check, result_schema
 
 ROOT = Path(__file__).parents[2]
@@ -45,6 +46,20 @@ class Lasting(HttpUser):
         for _ in range(10):
             self.client.get("/item/1", name="/item/[id]")
         sleep(100)
+"""
+
+
+RAISING = """
+from locust import HttpUser, constant, task
+
+
+class Raising(HttpUser):
+    wait_time = constant(0.2)
+
+    @task
+    def ask(self):
+        self.client.get("/item/1", name="/item/[id]")
+        raise ValueError("a mistake in the locustfile")
 """
 
 
@@ -115,6 +130,10 @@ def test_the_token_works_and_is_written_nowhere(
         (["--", "--headless", "--run-time", "soon"], "--run-time"),
         (["-f", "broken.py"], "broken.py, line 1: ModuleNotFoundError: No module named 'nothere'"),
         (["-f", "empty.py"], "No User class found!"),
+        (["--token", ""], "--token: it must be of visible ASCII characters"),
+        (["--token", "two words"], "--token: it must be"),
+        (["--token", "Schlüssel"], "--token: it must be"),
+        (["--", "--headless", "--run-time", "5s"], "You must specify the base host"),
     ],
 )
 def test_what_cannot_work_is_said_in_one_line(
@@ -143,10 +162,42 @@ def test_locust_speaks_for_itself_where_there_is_no_run(trilat: Any, tmp_path: P
     assert "Lasting" in trilat("run", "--", "--list", cwd=tmp_path).stdout
 
 
+def test_a_task_that_raises_is_told_by_the_exit_code(
+    trilat: Any, load: Any, example_service: Any, tmp_path: Path
+) -> None:
+    """The verdict is about latency; a locustfile that is broken must not pass in CI."""
+    (tmp_path / "locustfile.py").write_text(RAISING)
+    done = trilat("run", "--slo", "p95<=5s", "--", *load(example_service.url), cwd=tmp_path)
+    assert done.stdout.startswith("PASS"), done.stdout + done.stderr
+    assert done.returncode == 1
+    assert "trilat: Locust ended with code 1, and so does this run" in done.stderr.splitlines()
+
+
+def test_a_reader_that_leaves_does_not_end_the_run(
+    trilat_command: list[str], load: Any, example_service: Any, tmp_path: Path
+) -> None:
+    """``trilat run … 2>&1 | head -c 20``: the run ends in its time, with its result."""
+    out = tmp_path / "run"
+    command = [*trilat_command, "run", "-f", str(THINKING), "--out", str(out), "--"]
+    with subprocess.Popen(
+        [*command, *load(example_service.url, 7)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.wait(60) == 141
+    result = json.loads((out / "result.json").read_text())
+    assert result["run"]["measured_s"] > 6
+    assert REBUILT_NOTE not in result["run"]["notes"]
+
+
 class _Started:
     """A run in the background that has made some requests."""
 
     def __init__(self, command: list[str], directory: Path, out: Path) -> None:
+        self.out = out
         self.process = subprocess.Popen(
             command,
             cwd=directory,
@@ -207,7 +258,46 @@ def started(
         run.clean_up()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_of_two_runs_with_one_directory_one_is_refused(
+    started: Callable[..., _Started], trilat: Any
+) -> None:
+    """The second one is told, and the first one goes on untouched."""
+    run = started()
+    done = trilat("run", "--out", run.out, "--", "--headless", cwd=run.out.parent)
+    assert done.returncode == 2
+    assert "run: not empty" in done.stderr
+    report = trilat("report", run.out)
+    assert report.returncode == 2
+    assert f"still running (process {run.locust.pid})" in report.stderr
+    os.kill(run.process.pid, signal.SIGINT)
+    code, output, errors = run.end()
+    assert code == 0, output + errors
+
+
+def test_locust_ends_where_its_parent_is_killed(started: Callable[..., _Started]) -> None:
+    """``kill -9`` of the command: nobody could stop the load any more, so it stops by itself."""
+    run = started()
+    locust = run.locust
+    run.process.kill()
+    run.end()
+    locust.wait(30)
+    assert json.loads((run.out / "result.json").read_text())["total"]["requests"] > 0
+
+
+def test_a_run_in_the_background_can_be_interrupted(started: Callable[..., _Started]) -> None:
+    """A shell starts ``trilat run … &`` with SIGINT ignored; kill -INT stops it all the same."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        run = started()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    os.kill(run.process.pid, signal.SIGINT)
+    code, output, errors = run.end()
+    assert code == 0, output + errors
+    assert output.startswith("PASS")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_run_is_judged_by_what_there_is(
     number: signal.Signals, started: Callable[..., _Started]
 ) -> None:
@@ -246,7 +336,7 @@ def test_a_killed_locust_leaves_a_result(started: Callable[..., _Started]) -> No
     code, output, errors = run.end()
     assert "GET /item/[id]" in output, errors
     assert "rebuilt from its journals" in (run_directory(output) / "run.json").read_text()
-    assert code in (0, 5)
+    assert code in (128 + signal.SIGKILL, 5)
 
 
 def run_directory(output: str) -> Path:

@@ -12,6 +12,7 @@ import json
 import logging
 import mmap
 import os
+import stat
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
@@ -254,7 +255,7 @@ def read_segment(path: Path) -> Segment:
         JournalError: not a journal, or of a version or layout that this release does not know.
     """
     try:
-        raw = path.read_bytes()
+        raw = _read_regular(path)
     except OSError as error:
         raise JournalError(f"{path}: {error.strerror}") from error
     if not raw.startswith(MAGIC):
@@ -267,6 +268,19 @@ def read_segment(path: Path) -> Segment:
     if not known:
         raise JournalError(f"{path}: records of a layout that this release does not know")
     return Segment(path, facts, _whole_records(raw, EXCHANGE.size))
+
+
+def _read_regular(path: Path) -> bytes:
+    """Read a file that must be one: a FIFO would wait for a writer, a device may never end."""
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(path, flags)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise JournalError(f"{path}: not a file")
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return file.read()
+    finally:
+        os.close(descriptor)
 
 
 def _whole_records(raw: bytes, size: int) -> bytes:

@@ -16,12 +16,15 @@ from trilat.agent.records import COMPONENTS, Component, Side
 from .report.text import count, milliseconds, percent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from .sketch import Sketch
 
 __all__ = [
     "COVERAGE_MIN",
+    "GENERATOR_SHARE_MAX",
+    "LIMIT",
+    "MISS",
     "Cause",
     "Finding",
     "Statistic",
@@ -36,6 +39,9 @@ __all__ = [
 COVERAGE_MIN = 0.95
 """Evidence covers a run when it is there for this part of the requests."""
 
+GENERATOR_SHARE_MAX = 0.15
+"""A larger part of the mean or of p95 made by the generator is worth a warning."""
+
 
 class Cause(StrEnum):
     """Why a run does not pass, the one that decides first."""
@@ -45,6 +51,21 @@ class Cause(StrEnum):
     GENERATOR = "generator"
     NETWORK = "network"
     EVIDENCE = "evidence"
+
+
+MISS = {
+    Cause.SERVICE: "the service missed it",
+    Cause.GENERATOR: "the load generator made the miss, not the service",
+    Cause.NETWORK: "the network made the miss, not the service",
+}
+"""Who made an objective's miss, in words."""
+
+LIMIT = {
+    Cause.SERVICE: "for the rate the service was the limit",
+    Cause.GENERATOR: "for the rate the load generator was the limit",
+    Cause.NETWORK: "for the rate the network was the limit",
+}
+"""The same for a rate, which stands beside objectives that others may have missed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +134,11 @@ def shares(sketch: Sketch, quantile: float | None) -> dict[Side, float]:
 
 
 def assign(
-    sketch: Sketch, statistic: Statistic, fits: Callable[[float], bool], own: str = "response"
+    sketch: Sketch,
+    statistic: Statistic,
+    fits: Callable[[float], bool],
+    own: str = "response",
+    blame: Mapping[Cause, str] = MISS,
 ) -> tuple[Cause, str]:
     """Who made a statistic of the response time too large.
 
@@ -122,6 +147,7 @@ def assign(
         statistic: what was too large.
         fits: whether a value in nanoseconds would have been small enough.
         own: ``response``, or ``without_generator`` where the generator's delay is out already.
+        blame: who did it, in words: `MISS` or `LIMIT`.
 
     Returns:
         The cause, and the rest of the sentence that names the figure.
@@ -135,21 +161,21 @@ def assign(
     elif fits(values["without_generator"]):
         return Cause.GENERATOR, (
             "without the generator's own delay it would have been "
-            f"{ms(values['without_generator'])}: the load generator made the miss, not the service"
+            f"{ms(values['without_generator'])}: {blame[Cause.GENERATOR]}"
         )
     if fits(values["without_network"]):
         if not fits(values["without_network"] + queue_in_network_ns(sketch)):
             return _undivided(sketch)
         return Cause.NETWORK, (
             f"without the network's part it would have been {ms(values['without_network'])}: "
-            "the network made the miss, not the service"
+            + blame[Cause.NETWORK]
         )
     parts = shares(sketch, statistic.quantile)
     if fits(values["without_both"]):
         if not fits(values["without_both"] + queue_in_network_ns(sketch)):
             return _undivided(sketch)
         return _larger(parts, values)
-    return _service_or_unknown(sketch, statistic, fits, parts)
+    return _service_or_unknown(sketch, statistic, fits, blame[Cause.SERVICE])
 
 
 def queue_in_network_ns(sketch: Sketch) -> float:
@@ -189,16 +215,17 @@ def _service_or_unknown(
     sketch: Sketch,
     statistic: Statistic,
     fits: Callable[[float], bool],
-    parts: dict[Side, float],
+    blame: str,
 ) -> tuple[Cause, str]:
     """Neither generator nor network made it: the service did, if the evidence says so."""
+    parts = shares(sketch, statistic.quantile)
     service = statistic.of(sketch, "service")
     certain = not fits(statistic.at_least(sketch, "service"))
     likely = coverage(sketch) >= COVERAGE_MIN and parts[Side.SERVICE] >= parts[Side.UNATTRIBUTED]
     if service is not None and (certain or likely):
         return Cause.SERVICE, (
             "with a perfect generator and network it would still have been "
-            f"{ms(statistic.of(sketch, 'without_both') or 0.0)}: the service missed it"
+            f"{ms(statistic.of(sketch, 'without_both') or 0.0)}: {blame}"
             + _mostly(sketch, statistic.quantile)
         )
     return Cause.EVIDENCE, (

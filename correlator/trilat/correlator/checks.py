@@ -12,6 +12,7 @@ from trilat.agent.records import Component, Grade, Side
 
 from .cause import (
     COVERAGE_MIN,
+    GENERATOR_SHARE_MAX,
     Cause,
     coverage,
     ms,
@@ -20,9 +21,20 @@ from .cause import (
     without_evidence,
 )
 from .rate import pace_of, room_ns
-from .remedy import CPU_HIGH, generator_remedies, in_step, send_share
+from .remedy import (
+    CPU_HIGH,
+    UNANSWERED_REMEDY,
+    coverage_remedy,
+    error_texts,
+    generator_remedies,
+    in_step,
+    mostly_failed,
+    send_share,
+    service_parts,
+    service_remedy,
+    unanswered,
+)
 from .report.text import clean, count, percent, rate
-from .verdict import GENERATOR_SHARE_MAX
 
 if TYPE_CHECKING:
     from .manifest import Manifest
@@ -55,7 +67,7 @@ def run_checks(manifest: Manifest, total: Sketch, verdict: Verdict) -> list[Chec
     if not total.requests:
         return [_check("E001", "Server evidence", "fail", "no request was counted", _NO_REQUESTS)]
     return [
-        _coverage(total),
+        _coverage(manifest, total),
         _stamps(manifest, total),
         _clocks(manifest, total),
         _lost(manifest),
@@ -63,7 +75,8 @@ def run_checks(manifest: Manifest, total: Sketch, verdict: Verdict) -> list[Chec
         _generator_cpu(manifest, total, verdict),
         _rate(manifest, total),
         _in_step(manifest, total, verdict),
-        _failures(total, verdict),
+        _failures(manifest, total, verdict),
+        _service(total, verdict),
     ]
 
 
@@ -71,10 +84,6 @@ _NO_REQUESTS = (
     "see Locust's own output: users that fail to start, a wrong --host, a run that ended too soon"
 )
 _UNSURE_SHARE = 0.05  # of the mean response time: less than that decides nothing
-_COVERAGE_REMEDY = (
-    "add TrilatMiddleware to the service, outermost, and give both sides the same token; see that "
-    "no proxy between them drops the Server-Timing header"
-)
 
 
 # What the manifest's counters of lost evidence mean, and what to do.
@@ -124,14 +133,15 @@ def _weight(verdict: Verdict, *causes: Cause) -> CheckOutcome:
     return "fail" if verdict.cause in causes else "warn"
 
 
-def _coverage(total: Sketch) -> Check:
+def _coverage(manifest: Manifest, total: Sketch) -> Check:
     covered = coverage(total)
     if total.matched == total.requests:
         evidence = f"all {count(total.requests)} requests have evidence from the service"
     else:
         evidence = without_evidence(total)
     outcome: CheckOutcome = "ok" if covered >= COVERAGE_MIN else "fail"
-    return _check("E001", "Server evidence", outcome, evidence, _COVERAGE_REMEDY)
+    remedy = UNANSWERED_REMEDY if unanswered(manifest, total) else coverage_remedy(total)
+    return _check("E001", "Server evidence", outcome, evidence, remedy)
 
 
 def _stamps(manifest: Manifest, total: Sketch) -> Check:
@@ -187,13 +197,16 @@ def _lost(manifest: Manifest) -> Check:
 
 
 def _generator_share(manifest: Manifest, total: Sketch, verdict: Verdict) -> Check:
+    title = "Generator's share of the response time"
+    if unanswered(manifest, total):
+        return _check("G001", title, "skipped", "no request was answered")
     of_mean = shares(total, None)[Side.GENERATOR]
     of_p95 = shares(total, 0.95)[Side.GENERATOR]
     decided = verdict.cause is Cause.GENERATOR
     large = max(of_mean, of_p95) > GENERATOR_SHARE_MAX
     return _check(
         "G001",
-        "Generator's share of the response time",
+        title,
         _weight(verdict, Cause.GENERATOR) if large or decided else "ok",
         f"{percent(of_mean)} of the mean, {percent(of_p95)} of p95",
         generator_remedies(manifest, total),
@@ -249,6 +262,8 @@ def _in_step(manifest: Manifest, total: Sketch, verdict: Verdict) -> Check:
     title = "Users in step"
     together = in_step(manifest, total)
     cpu = manifest.generator_cpu_percent
+    if mostly_failed(total):
+        return _check("G004", title, "skipped", "most requests failed")
     if together is None or cpu is None:
         return _check("G004", title, "skipped", "CPU time or generator.send is not known")
     evidence = (
@@ -263,7 +278,7 @@ def _in_step(manifest: Manifest, total: Sketch, verdict: Verdict) -> Check:
     return _check("G004", title, outcome, evidence, generator_remedies(manifest, total))
 
 
-def _failures(total: Sketch, verdict: Verdict) -> Check:
+def _failures(manifest: Manifest, total: Sketch, verdict: Verdict) -> Check:
     title = "Failed requests"
     if not total.failures:
         return _check("S001", title, "ok", f"none of {count(total.requests)}")
@@ -271,8 +286,21 @@ def _failures(total: Sketch, verdict: Verdict) -> Check:
         f"{count(total.failures)} of {count(total.requests)} "
         f"({percent(total.failures / total.requests)})"
     )
+    texts = error_texts(manifest)
+    evidence += f": {texts}" if texts else ""
     remedy = (
-        "see the first of each kind in Locust's list of failures; an objective such as "
-        "fail_ratio<=1% allows some"
+        UNANSWERED_REMEDY
+        if unanswered(manifest, total)
+        else "see locust.log for the failures; an objective such as fail_ratio<=1% allows some"
     )
     return _check("S001", title, _weight(verdict, Cause.ERRORS), evidence, remedy)
+
+
+def _service(total: Sketch, verdict: Verdict) -> Check:
+    title = "Service's own time"
+    parts = service_parts(total)
+    if not parts:
+        return _check("S002", title, "skipped", "no request has evidence from the service")
+    evidence = ", ".join(f"{each.label} {percent(part)}" for each, part in parts.items())
+    outcome: CheckOutcome = "fail" if verdict.cause is Cause.SERVICE else "ok"
+    return _check("S002", title, outcome, f"{evidence} of it", service_remedy(total))

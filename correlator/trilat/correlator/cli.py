@@ -9,12 +9,15 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from trilat.agent.errors import TrilatError
 
 if TYPE_CHECKING:
     import click
+
+    from .commands.group import Settings
 
 __all__ = ["EXIT_INTERNAL", "EXIT_INTERRUPTED", "EXIT_USAGE", "main", "run"]
 
@@ -41,12 +44,12 @@ def run(arguments: Sequence[str]) -> int:
         The exit code: the verdict's, 2 for wrong usage or unreadable input, 70 for a defect of
         trilat itself, 130 when interrupted.
     """
+    settings: Settings | None = None
     try:
+        # Here, where an interrupt is expected: the imports take a while.
         from .commands.group import Settings, trilat
-    except ModuleNotFoundError as error:
-        return _explain(error)
-    settings = Settings()
-    try:
+
+        settings = Settings()
         return _run(trilat, settings, list(arguments))
     except BrokenPipeError:
         # The reader of our output has gone, as `head` does. Python would complain once more when
@@ -58,7 +61,7 @@ def run(arguments: Sequence[str]) -> int:
     except TrilatError as error:
         return _fail(str(error))
     except Exception as error:
-        if settings.debug:
+        if settings is not None and settings.debug:
             raise
         return _explain(error)
 
@@ -66,7 +69,7 @@ def run(arguments: Sequence[str]) -> int:
 def _explain(error: Exception) -> int:
     """One line for an exception that is none of ours."""
     if isinstance(error, ModuleNotFoundError) and error.name in _TOOLS:
-        return _fail(f"{error.name} is not installed; pip install 'trilat[correlator]'")
+        return _fail(f"{error.name} is not installed; pip install 'trilat[locust]'")
     if isinstance(error, OSError):
         place = f"{error.filename}: " if error.filename else ""
         return _fail(f"{place}{error.strerror or error}")
@@ -97,5 +100,6 @@ def _run(group: click.Group, settings: object, arguments: list[str]) -> int:
 
 
 def _fail(message: str, code: int = EXIT_USAGE) -> int:
-    print("trilat: error: " + " ".join(message.split()), file=sys.stderr)
+    with suppress(OSError):  # nobody reads it any more: the exit code has to do
+        print("trilat: error: " + " ".join(message.split()), file=sys.stderr)
     return code

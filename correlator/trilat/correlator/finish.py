@@ -10,10 +10,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import psutil
+
 from trilat.agent.errors import InputError, UsageError
+from trilat.agent.host import host_identity
 from trilat.agent.journal import Segment, journal_files, read_segment
 
 from .book import SketchBook
+from .manifest import REBUILT_NOTE
 from .objective import Objective, parse
 from .pipeline import Attributor
 from .report.html import render
@@ -28,12 +32,10 @@ if TYPE_CHECKING:
     from .manifest import Manifest
     from .rundir import RunDirectory
 
-__all__ = ["REBUILT_NOTE", "finish", "rebuild"]
-
-REBUILT_NOTE = "the run ended before its result was written; rebuilt from its journals"
-"""Remark in the manifest of a run that was cut off."""
+__all__ = ["finish", "has_own_end", "rebuild", "recover"]
 
 _NAMED_MAX = 3
+_CLOCK_STEP_S = 60.0  # a wall clock that is set during a run moves a process' start time by that
 
 
 def finish(rundir: RunDirectory, manifest: Manifest, book: SketchBook) -> dict[str, Any]:
@@ -62,21 +64,59 @@ def finish(rundir: RunDirectory, manifest: Manifest, book: SketchBook) -> dict[s
 def rebuild(rundir: RunDirectory) -> dict[str, Any]:
     """Finish a run that ended before its result was written: by Ctrl-C, a kill or a full disk.
 
-    What the run's end would have told (when it was, how many users there were) is taken from the
-    requests and from the last state that was shown.
-
     Returns:
         The result, as ``result.json`` holds it.
 
     Raises:
-        InputError: the manifest is damaged, or there is neither a sketch nor a journal to read.
+        InputError: as `recover`.
         OSError: a file cannot be written.
     """
+    return finish(rundir, *recover(rundir))
+
+
+def recover(rundir: RunDirectory) -> tuple[Manifest, SketchBook]:
+    """Read what was measured in a run, however it ended; nothing is written.
+
+    Where the run itself did not write its end, what that would have told (when it was, how many
+    users there were) is taken from the requests and from the last state that was shown.
+
+    Returns:
+        The run's facts, with its end, and its attributed histograms.
+
+    Raises:
+        InputError: the run still goes on, the manifest is damaged, or there is neither a sketch
+            nor a journal to read.
+    """
     manifest = rundir.read_manifest()
-    if manifest.ended_wall_ns is not None and rundir.sketches.is_file():
-        return finish(rundir, manifest, rundir.read_book())
+    if has_own_end(manifest) and rundir.sketches.is_file():
+        return manifest, rundir.read_book()
+    if (pid := _writing_process(manifest)) is not None:
+        raise InputError(f"{rundir.path}: still running (process {pid}); stop it or wait")
+    if not has_own_end(manifest):  # what an earlier rebuilding guessed is guessed again
+        manifest = replace(manifest, ended_wall_ns=None, measured_s=None)
     journals = _Journals(rundir.journals, manifest)
-    return finish(rundir, _ended(manifest, journals, _last_state(rundir)), journals.book)
+    return _ended(manifest, journals, _last_state(rundir)), journals.book
+
+
+def has_own_end(manifest: Manifest) -> bool:
+    """Whether the run's own process wrote its end, and not a rebuilding from its journals."""
+    return manifest.ended_wall_ns is not None and REBUILT_NOTE not in manifest.notes
+
+
+def _writing_process(manifest: Manifest) -> int | None:
+    """The process that will write the run's result, where it lives on this host; else None.
+
+    A process that began after the run did is another one, with a number that was used before.
+    """
+    if manifest.pid is None or manifest.host.get("identity") != host_identity():
+        return None
+    try:
+        process = psutil.Process(manifest.pid)
+        alive = process.status() != psutil.STATUS_ZOMBIE
+        older = process.create_time() <= manifest.started_wall_ns / 1e9 + _CLOCK_STEP_S
+    except (psutil.Error, ValueError, OverflowError):
+        return None
+    return manifest.pid if alive and older else None
 
 
 def _objectives(manifest: Manifest, path: Path) -> list[Objective]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from .cause import (
     COVERAGE_MIN,
+    LIMIT,
     Cause,
     Finding,
     Statistic,
@@ -135,9 +136,9 @@ def too_slow_for(room: float | None, total: Sketch, lead: str) -> Finding:
         return Finding(
             Cause.GENERATOR,
             f"{lead}; each user had {ms(room, took)} for a request, and one took {ms(took, room)} "
-            "on average: the generator lost the rest between the requests, not the service",
+            "on average: the load generator was the limit, it lost the rest between the requests",
         )
-    cause, rest = assign(total, mean, lambda value: value <= room)
+    cause, rest = assign(total, mean, lambda value: value <= room, blame=LIMIT)
     return Finding(
         cause,
         f"{lead}; each user had {ms(room, took)} for a request, and one took {ms(took, room)} on "

@@ -12,7 +12,18 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-__all__ = ["MANIFEST_SCHEMA", "CpuPercent", "Manifest", "UserClass", "without_secrets"]
+__all__ = [
+    "MANIFEST_SCHEMA",
+    "REBUILT_NOTE",
+    "CpuPercent",
+    "Failure",
+    "Manifest",
+    "UserClass",
+    "without_secrets",
+]
+
+REBUILT_NOTE = "the run ended before its result was written; rebuilt from its journals"
+"""Remark in the manifest of a run that was cut off."""
 
 MANIFEST_SCHEMA = "trilat.run/1"
 """Name and version of the format."""
@@ -22,14 +33,23 @@ _WORDS = (
     r"token|passw|pwd|secret|credential|api[-_]?key|access[-_]?key|private[-_]?key"
     r"|auth|cookie|bearer|jwt|web[-_]login"
 )
-_OPTION = re.compile(rf"--?[\w.-]*(?:{_WORDS})[\w.-]*", re.IGNORECASE)
+# Every pattern takes time in proportion to the text: a name is looked at once, from its start, and
+# what was taken is not given back (``++``).
+_NAMED = rf"(?=[\w.-]*?(?:{_WORDS}))[\w.-]++"
+_OPTION = re.compile(rf"--?{_NAMED}", re.IGNORECASE)
 _HEADER = re.compile(  # not a host and port: no slash before it
-    rf"(?<![/\w.-])([\w.-]*(?:{_WORDS})[\w.-]*[\"']?\s*:\s*)(?:(?:bearer|basic|digest)\s+)?[^\"']*\S",
+    rf"(?<![/\w.-])({_NAMED}[\"']?\s*+:\s*+[\"']?)(?:(?:bearer|basic|digest)\s++)?"
+    r"[^\"']*[^\"'\s]",
     re.IGNORECASE,
 )
-_ASSIGNMENT = re.compile(rf"([\w.-]*(?:{_WORDS})[\w.-]*=)[^&\s]+", re.IGNORECASE)
-_SCHEME = re.compile(r"\b((?:bearer|basic|digest)\s+)[\w.~+/=-]{4,}", re.IGNORECASE)
+_ASSIGNMENT = re.compile(rf"(?<![\w.-])({_NAMED}=)[^&\s]+", re.IGNORECASE)
+_SCHEME = re.compile(r"\b((?:bearer|basic|digest)\s++)[\w.~+/=-]{4,}", re.IGNORECASE)
 _USER_INFO = re.compile(r"(?<=//)[^/\s?#]*@")
+_CUT_USER_INFO = re.compile(r"(?<=//)[^/\s?#]*\Z")  # its @ may be in what was cut off
+_CUT = re.compile(r" … \([\d,]{5,15} characters\)\Z")
+_LENGTH_MAX = 2000
+_NAME_MAX = 200  # a longer name is no option's
+_KEPT = 900  # with every value in it replaced this is still shorter than what is cut
 _TOKEN_OPTION = "--trilat-token"  # noqa: S105 - the option's name
 _SHORTEST = len("--trilat-to")  # argparse takes every prefix that names one option only
 
@@ -54,6 +74,14 @@ class CpuPercent(TypedDict):
 
     mean: float
     max: float
+
+
+class Failure(TypedDict):
+    """One kind of failure as Locust counts it: endpoint, text of the error, how often."""
+
+    name: str
+    error: str
+    count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +119,10 @@ class Manifest:
         lost: counters of evidence that went missing, such as ``journal_dropped`` (files),
             ``unmarked`` (requests of clients that trilat does not see), ``errors_inside`` (its
             own errors).
+        pid: the process that writes the result; None where that is not known.
+        planned_s: the run time that was asked for, in seconds; None without a limit.
+        users_wanted: the users that were asked for; None where nobody asked for a number.
+        failures: Locust's own most frequent kinds of failure, the most frequent first.
         schema: `MANIFEST_SCHEMA`.
     """
 
@@ -120,15 +152,30 @@ class Manifest:
     generator_cpu_percent: CpuPercent | None = None
     notes: list[str] = field(default_factory=list)
     lost: dict[str, int] = field(default_factory=dict)
+    pid: int | None = None
+    planned_s: float | None = None
+    users_wanted: int | None = None
+    failures: list[Failure] = field(default_factory=list)
     schema: str = MANIFEST_SCHEMA
 
+    @property
+    def cut_off(self) -> bool:
+        """Whether the run ended without a word of its own: by a kill, say."""
+        return self.ended_wall_ns is None or REBUILT_NOTE in self.notes
+
     def to_json(self) -> dict[str, Any]:
-        """The manifest as ``run.json`` holds it, secrets taken out of command line and URL."""
+        """The manifest as ``run.json`` holds it.
+
+        Secrets are taken out of command line, URL and the texts of failures.
+        """
         values: dict[str, Any] = {"schema": self.schema}
         values |= {each.name: getattr(self, each.name) for each in fields(self)}
         values["command"] = without_secrets(self.command)
         if self.target_host is not None:
             values["target_host"] = without_secrets([self.target_host])[0]
+        values["failures"] = [
+            {**each, "error": _without_secret_parts(each["error"])} for each in self.failures
+        ]
         return values
 
     @classmethod
@@ -154,7 +201,8 @@ def without_secrets(argv: Sequence[str]) -> list[str]:
     Taken out are the values of ``--trilat-token`` (also cut short, as argparse allows) and of
     options whose name speaks of a token, password, secret, key, login or cookie; user and password
     in URLs; ``Authorization`` and like headers; and ``name=value`` pairs with such a name.
-    Too much may go (``--author``), which does less harm than too little.
+    Too much may go (``--author``), which does less harm than too little. An argument of more than
+    2,000 characters is cut short.
     """
     shown: list[str] = []
     hide = False
@@ -164,7 +212,7 @@ def without_secrets(argv: Sequence[str]) -> list[str]:
             hide = argument.lower() in ("bearer", "basic", "digest")
             continue
         name, equals, _ = argument.partition("=")
-        secret = _is_secret_option(name)
+        secret = len(name) <= _NAME_MAX and _is_secret_option(name)
         if secret and equals:
             shown.append(f"{name}={_HIDDEN}")
         else:
@@ -187,7 +235,13 @@ def _is_header_name(argument: str) -> bool:
 
 
 def _without_secret_parts(argument: str) -> str:
+    end = ""
+    if len(argument) > _LENGTH_MAX:
+        end = f" … ({len(argument):,} characters)"
+        argument = _CUT_USER_INFO.sub(_HIDDEN, argument[:_KEPT])
+    elif (cut := _CUT.search(argument)) is not None:  # a manifest that is written once more
+        argument, end = argument[: cut.start()], cut[0]
     text = _USER_INFO.sub(f"{_HIDDEN}@", argument)
     text = _ASSIGNMENT.sub(rf"\g<1>{_HIDDEN}", text)
     text = _HEADER.sub(rf"\g<1>{_HIDDEN}", text)
-    return _SCHEME.sub(rf"\g<1>{_HIDDEN}", text)
+    return _SCHEME.sub(rf"\g<1>{_HIDDEN}", text) + end

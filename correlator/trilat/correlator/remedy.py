@@ -1,16 +1,31 @@
-"""What to do when the load generator is in the way."""
+"""What to do: about a generator that is in the way, a slow service, one that does not answer."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
-from trilat.agent.records import Component
+from trilat.agent.records import COMPONENTS, Component, Side
+
+from .report.text import clean, count, percent
 
 if TYPE_CHECKING:
     from .manifest import Manifest
     from .sketch import Sketch
 
-__all__ = ["CPU_HIGH", "generator_remedies", "in_step", "send_share"]
+__all__ = [
+    "CPU_HIGH",
+    "UNANSWERED_REMEDY",
+    "coverage_remedy",
+    "error_texts",
+    "generator_remedies",
+    "in_step",
+    "mostly_failed",
+    "send_share",
+    "service_parts",
+    "service_remedy",
+    "unanswered",
+]
 
 CPU_HIGH = 80.0
 """Per cent of one processor from which a generator process is taken to be saturated.
@@ -20,6 +35,28 @@ Queueing grows with 1 / (1 - utilisation): at 80 % a request waits for four othe
 
 _SEND_SHARE_IN_STEP = 0.15
 _CPU_LOW = 60.0
+_CPU_BUSY = 50.0  # below that, cheaper requests or more processes change little
+_ERRORS_MAX = 3
+
+UNANSWERED_REMEDY = "check that the service is up and that --host is right"
+"""What to do where nothing answered."""
+
+_UNREACHED = re.compile(  # what Python's and gevent's sockets say where nothing answers
+    r"refused|connect|timed? ?out|unreachable|resol|name or service|getaddrinfo|gaierror|reset"
+    r"|broken pipe|remote end closed",
+    re.IGNORECASE,
+)
+_SERVICE_REMEDIES = {
+    Component.SERVICE_QUEUE: (
+        "requests wait for the application to be called, so keep blocking calls out of its event "
+        "loop or run more workers of it"
+    ),
+    Component.SERVICE_APP: (
+        "profile the handlers of the slow endpoints and what they wait for, such as a database or "
+        "a free thread"
+    ),
+    Component.SERVICE_BODY: "send smaller answers, or find out what delays their parts",
+}
 
 
 def send_share(total: Sketch) -> float:
@@ -33,35 +70,110 @@ def in_step(manifest: Manifest, total: Sketch) -> bool | None:
     """Whether users fire in the same instant and queue for one process; None if unknown.
 
     The sign of it is a long wait before sending while the processor is far from busy: what the
-    requests wait for is each other.
+    requests wait for is each other. Failed requests have no such sign (a refused connection is all
+    sending), so where most failed it is unknown.
     """
     cpu = manifest.generator_cpu_percent
     if cpu is None or not total.histogram(Component.GENERATOR_SEND.label).count:
         return None
+    if mostly_failed(total):
+        return None
     return cpu["mean"] < _CPU_LOW and send_share(total) > _SEND_SHARE_IN_STEP
+
+
+def mostly_failed(total: Sketch) -> bool:
+    """Whether more than half of the requests failed."""
+    return 2 * total.failures > total.requests
 
 
 def generator_remedies(manifest: Manifest, total: Sketch) -> str:
     """What would make the generator's share smaller in this run, the most useful first."""
+    cpu = manifest.generator_cpu_percent
+    busy = cpu is None or cpu["mean"] >= _CPU_BUSY
+    together = bool(in_step(manifest, total))
     remedies = []
-    if in_step(manifest, total):
-        remedies.append(
-            "spread the users, which fire in the same instant: let each sleep for a random one to "
-            "two of its periods in on_start, or wait with poisson(rate); keep what blocks out of "
-            "tasks"
-        )
-    if any(each["client"] == "HttpUser" for each in manifest.user_classes):
+    if together:
+        remedies.append(_spread(manifest))
+    if (busy or together) and any(each["client"] == "HttpUser" for each in manifest.user_classes):
         remedies.append(
             "use FastHttpUser in place of HttpUser, which costs about a fifth of the CPU time"
         )
     cpus = manifest.host.get("cpus")
-    if isinstance(cpus, int) and manifest.processes < cpus:
+    if busy and isinstance(cpus, int) and manifest.processes < cpus:
         remedies.append(
             f"run more processes: --processes {cpus} (there are {cpus} processors, "
             f"{manifest.processes} in use)"
         )
-    elif manifest.same_host:
+    elif busy and manifest.same_host:
         remedies.append("run the generator on another host than the service")
-    else:
+    elif busy:
         remedies.append("add Locust workers on further hosts")
+    if not busy and not together:
+        remedies.append(
+            "find out what blocks the generator, whose CPU time is low: blocking calls in tasks, "
+            "or other programs on its host"
+        )
     return "; ".join(remedies)
+
+
+def _spread(manifest: Manifest) -> str:
+    """How to get users out of step: those with a period by it, others by when they start."""
+    if any(each["target_rate_per_s"] for each in manifest.user_classes):
+        return (
+            "spread the users, which fire in the same instant: let each sleep for a random one to "
+            "two of its periods in on_start, or wait with poisson(rate), and keep what blocks out "
+            "of tasks"
+        )
+    return "users start together: lower --spawn-rate, and keep what blocks out of tasks"
+
+
+def service_remedy(total: Sketch) -> str:
+    """Where to look in a service that is too slow: its largest component."""
+    parts = service_parts(total)
+    if not parts:
+        return "see what the service does with these requests"
+    largest = max(parts, key=lambda each: parts[each])
+    return (
+        f"look at {largest.label} ({percent(parts[largest])} of the service's time): "
+        + (_SERVICE_REMEDIES[largest])
+    )
+
+
+def service_parts(total: Sketch) -> dict[Component, float]:
+    """The parts of the service's time; empty where none is known."""
+    made_of = total.makeup(None)
+    times = {each: float(made_of[each]) for each in COMPONENTS if each.side is Side.SERVICE}
+    whole = sum(times.values())
+    return {each: time / whole for each, time in times.items()} if whole > 0 else {}
+
+
+def unanswered(manifest: Manifest, total: Sketch) -> bool:
+    """Whether no request was answered at all, as far as Locust's own failures tell."""
+    if total.matched or total.failures < total.requests or not total.requests:
+        return False
+    return all(_UNREACHED.search(each["error"]) for each in manifest.failures)
+
+
+def error_texts(manifest: Manifest) -> str:
+    """Locust's texts of the most frequent failures, each with how often it came."""
+    texts = [
+        f"{clean(each['error'], 120)} ({count(each['count'])}×)"  # noqa: RUF001 - the sign for times
+        for each in manifest.failures[:_ERRORS_MAX]
+    ]
+    more = ", …" if len(manifest.failures) > _ERRORS_MAX else ""
+    return ", ".join(texts) + more
+
+
+def coverage_remedy(total: Sketch) -> str:
+    """What to do where evidence from the service is missing."""
+    if not total.matched:
+        return (
+            "add TrilatMiddleware to the service, outermost, with the same token as the run, and "
+            "see that no proxy between them drops the Server-Timing header"
+        )
+    if 2 * total.failures > total.requests - total.matched:
+        return "find out why requests failed, since those bring no evidence"
+    return (
+        "the other requests have it, so see which endpoints, hosts or workers of the service are "
+        "without TrilatMiddleware or behind something that answers in its place"
+    )

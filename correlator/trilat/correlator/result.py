@@ -67,6 +67,7 @@ def build_result(
             "exit_code": int(verdict.exit_code),
             "reasons": list(verdict.reasons),
             "warnings": list(verdict.warnings),
+            "notes": list(verdict.notes),
         },
         "objectives": [_objective(each) for each in verdict.judgements],
         "run": manifest.to_json(),
@@ -95,6 +96,12 @@ def _objective(judgement: Judgement) -> dict[str, Any]:
 def _entry(method: str, name: str, sketch: Sketch, seconds: float | None) -> dict[str, Any]:
     per_s = per_second(sketch.requests, seconds)
     known = sketch.requests > 0
+    made_of = sketch.makeup(None)
+    whole = float(made_of.sum())
+
+    def share(part: int) -> float | None:
+        return round(float(made_of[part]) / whole, 4) if whole > 0 else None
+
     return {
         "method": method,
         "name": name,
@@ -107,10 +114,12 @@ def _entry(method: str, name: str, sketch: Sketch, seconds: float | None) -> dic
         "components_ms": {
             component.label: {
                 **(summary := _summary(sketch, component.label, ("mean", "p50", "p95"))),
+                "share": share(component),
                 "grade": (None if summary["mean"] is None else sketch.grades[component].label),
             }
             for component in COMPONENTS
         },
+        "unattributed_share": share(len(COMPONENTS)),
         "makeup": [_makeup(sketch, q) for q in MAKEUP_PERCENTILES] if known else [],
     }
 

@@ -10,6 +10,7 @@
     result.json     what came out
     report.html     the same for a person
     locust.log      what Locust said, where trilat started it
+    .run            the id of the run that took the directory
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -50,6 +52,10 @@ class RunDirectory:
     def create(cls, path: Path | None, run_id: str, now: float) -> Self:
         """Make the directory of a new run, with its folders.
 
+        It is claimed for this run by a file that only one process can create, so of two runs that
+        are given the same place one is refused. Who knows the run's id comes in a second time: the
+        process that `trilat run` starts.
+
         Args:
             path: where; None for ``trilat-runs/<UTC time>-<run id>``.
             run_id: the run's id.
@@ -65,13 +71,15 @@ class RunDirectory:
         try:
             if path.exists() and not path.is_dir():
                 raise UsageError(f"{path}: a file is in the way; name another directory")
-            if path.is_dir() and not _holds_only_empty_folders(path):
+            path.mkdir(mode=0o755, parents=True, exist_ok=True)
+            # Looked at first, so that nothing is put into a directory that is somebody else's.
+            if not run._is_free() or not run._claim(run_id):
                 raise UsageError(
                     f"{path}: not empty; name a new directory, or remove this one first "
                     "(runs are never overwritten)"
                 )
-            for folder in (path, run.journals, run.samples):
-                folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+            for folder in (run.journals, run.samples):
+                folder.mkdir(mode=0o755, exist_ok=True)
         except OSError as error:
             raise UsageError(
                 f"{path}: cannot be made a run directory: {error.strerror}; name another"
@@ -82,18 +90,70 @@ class RunDirectory:
     def open(cls, path: Path) -> Self:
         """The directory of a run that is there.
 
+        Args:
+            path: the directory, or a file in it such as ``result.json``.
+
         Raises:
-            InputError: no such directory, or no run's.
+            InputError: no such directory, or no run's; of a folder of runs the newest is named.
         """
-        run = cls(path)
         try:
-            if not path.is_dir():
+            run = cls(path.parent if path.is_file() else path)
+            if not run.path.is_dir():
                 raise InputError(f"{path}: no such directory")
             if not run.manifest.is_file():
-                raise InputError(f"{path}: not a run directory, run.json is missing")
+                newest = _newest_run(run.path)
+                hint = "" if newest is None else f"; the newest run in it is {newest}"
+                raise InputError(f"{run.path}: not a run directory, run.json is missing{hint}")
         except OSError as error:
             raise InputError(f"{path}: {error.strerror}") from error
         return run
+
+    def discard(self, run_id: str) -> None:
+        """Remove what a run of this id left that is not worth keeping, so its name is free again.
+
+        Only files of a run are removed; where there is anything else, the directory stays.
+        """
+        if not self._is_claimed_by(run_id):
+            return
+        files = (self.manifest, self.live, self.sketches, self.result, self.report, self.log)
+        with suppress(OSError):
+            for file in (*files, *self.journals.glob("*.trilat"), *self.samples.glob("*.jsonl")):
+                file.unlink(missing_ok=True)
+            for folder in (self.journals, self.samples):
+                if folder.exists():
+                    folder.rmdir()
+            self.claim.unlink(missing_ok=True)
+            self.path.rmdir()
+
+    def _is_free(self) -> bool:
+        """Whether nothing would be lost: there are empty folders and a claim, or less."""
+        return not any(
+            any(each.iterdir()) if each.is_dir() else each != self.claim
+            for each in self.path.iterdir()
+        )
+
+    def _claim(self, run_id: str) -> bool:
+        """Take the directory for a run; False where another has it."""
+        try:
+            with self.claim.open("x", encoding="ascii") as file:
+                file.write(run_id)
+        except FileExistsError:
+            return self._is_claimed_by(run_id)
+        return True
+
+    def _is_claimed_by(self, run_id: str) -> bool:
+        try:
+            if not self.claim.is_file():
+                return False
+            with self.claim.open("rb") as file:
+                return file.read(len(run_id) + 1) == run_id.encode()
+        except OSError:
+            return False
+
+    @property
+    def claim(self) -> Path:
+        """The file that says which run took the directory."""
+        return self.path / ".run"
 
     @property
     def manifest(self) -> Path:
@@ -203,6 +263,8 @@ class RunDirectory:
             raise InputError(f"{self.sketches}: {error}") from error
 
 
-def _holds_only_empty_folders(path: Path) -> bool:
-    """Whether nothing would be lost: `trilat run` makes the directory before Locust's process."""
-    return not any(not each.is_dir() or any(each.iterdir()) for each in path.iterdir())
+def _newest_run(folder: Path) -> Path | None:
+    """The run directory in a folder that began last; None where there is none."""
+    manifests = [each for each in folder.glob("*/run.json") if each.is_file()]
+    newest = max(manifests, key=lambda each: each.stat().st_mtime_ns, default=None)
+    return newest.parent if newest is not None else None

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["check", "load_json", "result_schema"]
 
 _BYTES_MAX = 64 * 2**20
+_INTEGER_MAX = 2**63
+_DIGITS_MAX = 20  # of 2**63 with a sign; JSON has no leading zeros
 _TYPES: dict[str, tuple[type, ...]] = {
     "null": (type(None),),
     "boolean": (bool,),
@@ -46,7 +48,8 @@ def load_json(path: Path) -> Any:
 
     Raises:
         InputError: no such file, not a regular file, larger than 64 MiB, or not JSON in UTF-8;
-            also for NaN and infinite numbers, which JSON does not have.
+            also for NaN and infinite numbers, which JSON does not have, and for integers beyond
+            2**63 either way, which no field has and which cannot become floats.
     """
     try:
         if not path.is_file():
@@ -59,7 +62,10 @@ def load_json(path: Path) -> Any:
         raise InputError(f"{path}: larger than {_BYTES_MAX // 2**20} MiB")
     try:
         return json.loads(
-            raw.decode("utf-8"), parse_constant=_refuse_number, parse_float=_finite_number
+            raw.decode("utf-8"),
+            parse_constant=_refuse_number,
+            parse_float=_finite_number,
+            parse_int=_bounded_integer,
         )
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
@@ -78,6 +84,13 @@ def _refuse_number(text: str) -> float:
 def _finite_number(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
+        raise ValueError(f"{text[:20]} is out of range")
+    return value
+
+
+def _bounded_integer(text: str) -> int:
+    value = int(text) if len(text) <= _DIGITS_MAX else _INTEGER_MAX + 1
+    if abs(value) > _INTEGER_MAX:
         raise ValueError(f"{text[:20]} is out of range")
     return value
 

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING
 
-from trilat.agent.records import Side
-
-from .cause import COVERAGE_MIN, Cause, Finding, coverage, shares, without_evidence
+from .cause import COVERAGE_MIN, Cause, Finding, coverage, without_evidence
+from .caution import both_slow, cautions, cut_off_after, notes
 from .judgement import Judgement, Run, assess, too_slow_for
 from .rate import pace_of, room_ns
-from .remedy import generator_remedies, in_step
+from .remedy import UNANSWERED_REMEDY, coverage_remedy, error_texts, unanswered
 from .report.text import clean, count, percent, rate
 
 if TYPE_CHECKING:
@@ -24,10 +23,7 @@ if TYPE_CHECKING:
     from .manifest import Manifest
     from .objective import Objective
 
-__all__ = ["GENERATOR_SHARE_MAX", "ExitCode", "Outcome", "Verdict", "judge"]
-
-GENERATOR_SHARE_MAX = 0.15
-"""A larger part of the mean or of p95 made by the generator is worth a warning."""
+__all__ = ["ExitCode", "Outcome", "Verdict", "judge"]
 
 
 class Outcome(StrEnum):
@@ -68,6 +64,7 @@ class Verdict:
         exit_code: what a command ends with.
         reasons: sentences, the one that decided first.
         warnings: sentences that do not change the outcome and have to be known.
+        notes: sentences on how the load was made; no fault of the run.
         judgements: the objectives, each with its own figures, in the order given.
     """
 
@@ -76,6 +73,7 @@ class Verdict:
     exit_code: ExitCode
     reasons: tuple[str, ...]
     warnings: tuple[str, ...]
+    notes: tuple[str, ...]
     judgements: tuple[Judgement, ...]
 
 
@@ -87,31 +85,37 @@ def judge(book: SketchBook, objectives: Sequence[Objective], manifest: Manifest)
     run = Run(book, book.total(), manifest)
     if not run.total.requests:
         reason = "No request was made, or none was counted: there is nothing to judge"
-        nothing = tuple(Judgement(each, None, None, None, None) for each in objectives)
-        return _verdict([Finding(Cause.EVIDENCE, reason)], (), (), nothing)
+        findings = [Finding(Cause.EVIDENCE, reason)]
+        judgements = tuple(Judgement(each, None, None, None, None) for each in objectives)
+        return _verdict(run, findings, judgements)
     judgements = tuple(assess(each, run) for each in objectives)
-    findings = [each.finding for each in judgements if each.finding is not None]
-    findings += _failures(objectives, run)
-    findings += _pace(run)
-    findings += _coverage(run)
+    missed = [each.finding for each in judgements if each.finding is not None]
+    findings = missed + _failures(objectives, run)
+    findings += _pace(run, beside=bool(missed))
+    findings += _coverage(run, told=any(each.cause is Cause.ERRORS for each in findings))
+    after = cut_off_after(run)
+    if not findings and after is not None:
+        hold = "what there is of it holds the objectives" if objectives else "it has no objective"
+        findings = [Finding(Cause.EVIDENCE, f"The run was cut off after {after}; {hold}")]
     findings.sort(key=lambda finding: _ORDER.index(finding.cause))
-    return _verdict(findings, _passed(judgements, run), _warnings(run, findings), judgements)
+    return _verdict(run, findings, judgements)
 
 
-def _verdict(
-    findings: Sequence[Finding],
-    passed: Sequence[str],
-    warnings: Sequence[str],
-    judgements: tuple[Judgement, ...],
-) -> Verdict:
-    if not findings:
-        return Verdict(
-            Outcome.PASS, None, ExitCode.PASS, tuple(passed), tuple(warnings), judgements
-        )
-    cause = findings[0].cause
-    outcome, code = _EXITS[cause]
-    reasons = tuple(f"{finding.reason}." for finding in findings)
-    return Verdict(outcome, cause, code, reasons, tuple(warnings), judgements)
+def _verdict(run: Run, findings: Sequence[Finding], judgements: tuple[Judgement, ...]) -> Verdict:
+    reasons = [f"{finding.reason}." for finding in findings] or _passed(judgements, run)
+    if (both := both_slow(run, findings)) is not None:
+        reasons.insert(1, both)
+    cause = findings[0].cause if findings else None
+    outcome, code = _EXITS[cause] if cause is not None else (Outcome.PASS, ExitCode.PASS)
+    return Verdict(
+        outcome=outcome,
+        cause=cause,
+        exit_code=code,
+        reasons=tuple(reasons),
+        warnings=tuple(cautions(run, findings, judgements)),
+        notes=tuple(notes(run)),
+        judgements=judgements,
+    )
 
 
 def _failures(objectives: Sequence[Objective], run: Run) -> list[Finding]:
@@ -129,37 +133,45 @@ def _failures(objectives: Sequence[Objective], run: Run) -> list[Finding]:
         return []
     failures = sum(number for number, _ in failed)
     most = max(failed)
+    lead = f"{count(failures)} of {count(run.total.requests)} requests failed"
+    texts = error_texts(run.manifest)
+    lead += f": {texts}" if texts else ""
+    if unanswered(run.manifest, run.total):
+        return [Finding(Cause.ERRORS, f"{lead}; nothing was answered: {UNANSWERED_REMEDY}")]
     return [
         Finding(
             Cause.ERRORS,
-            f"{count(failures)} of {count(run.total.requests)} requests failed, and none may "
-            f"(most at {clean(most[1], 120)}: {count(most[0])}); an objective such as "
-            "fail_ratio<=1% allows some",
+            f"{lead}; none may (most at {clean(most[1], 120)}: {count(most[0])}), an objective "
+            "such as fail_ratio<=1% allows some",
         )
     ]
 
 
-def _pace(run: Run) -> list[Finding]:
-    """The rate that the run was to make."""
+def _pace(run: Run, *, beside: bool) -> list[Finding]:
+    """The rate that the run was to make; `beside` an objective that is missed, it says so."""
     pace = pace_of(run.manifest, run.total)
     if pace is None or pace.reached:
         return []
     lead = (
-        f"The rate was {rate(pace.reached_per_s)} {pace.unit}/s of {rate(pace.target_per_s)} "
-        f"wanted ({percent(pace.ratio)})"
+        f"{'As to the rate: it' if beside else 'The rate'} was {rate(pace.reached_per_s)} "
+        f"{pace.unit}/s of {rate(pace.target_per_s)} wanted ({percent(pace.ratio)})"
     )
     return [too_slow_for(room_ns(run.manifest, run.total), run.total, lead)]
 
 
-def _coverage(run: Run) -> list[Finding]:
-    """A pass needs evidence for nearly all requests."""
+def _coverage(run: Run, *, told: bool) -> list[Finding]:
+    """A pass needs evidence for nearly all requests; `told` that they failed, is it enough."""
     if coverage(run.total) >= COVERAGE_MIN:
         return []
+    if unanswered(run.manifest, run.total):
+        if told:
+            return []
+        return [Finding(Cause.EVIDENCE, f"No request was answered: {UNANSWERED_REMEDY}")]
     return [
         Finding(
             Cause.EVIDENCE,
             f"{_capital(without_evidence(run.total))}; at least {percent(COVERAGE_MIN)} must have "
-            "it: add TrilatMiddleware to the service, outermost, with the same token as the run",
+            f"it: {coverage_remedy(run.total)}",
         )
     ]
 
@@ -181,39 +193,3 @@ def _passed(judgements: Sequence[Judgement], run: Run) -> list[str]:
         )
     parts.append(f"{percent(coverage(run.total))} of the requests have evidence from the service")
     return ["; ".join(parts) + "."]
-
-
-def _warnings(run: Run, findings: Sequence[Finding]) -> list[str]:
-    warnings = []
-    if not findings:
-        warnings += _share_warning(run)
-    elif findings[0].cause is Cause.SERVICE and in_step(run.manifest, run.total):
-        warnings.append(
-            "The users fire in the same instant, so the service gets its requests in bursts, and "
-            "part of its queue may come from that; spread the users (see check G004) and run again."
-        )
-    if run.total.failures and not any(each.cause is Cause.ERRORS for each in findings):
-        warnings.append(
-            f"{count(run.total.failures)} of {count(run.total.requests)} requests failed "
-            f"({percent(run.total.failures / run.total.requests)}), which this run allows."
-        )
-    if run.manifest.target_rate_per_s is None:
-        warnings.append(
-            f"{count(run.manifest.users)} users, no rate: each waits for its answer, so a slower "
-            "service gets fewer requests; for a rate that is held use constant_throughput or "
-            "--trilat-target-rate."
-        )
-    return warnings
-
-
-def _share_warning(run: Run) -> list[str]:
-    """The generator's share of a run that passes all the same."""
-    of_mean = shares(run.total, None)[Side.GENERATOR]
-    of_p95 = shares(run.total, 0.95)[Side.GENERATOR]
-    if max(of_mean, of_p95) <= GENERATOR_SHARE_MAX:
-        return []
-    remedies = generator_remedies(run.manifest, run.total)
-    return [
-        f"The generator made {percent(of_mean)} of the mean response time and {percent(of_p95)} of "
-        f"p95: the service is faster than the response times say. To do: {remedies}."
-    ]

@@ -23,6 +23,7 @@ quit             print the report             -                            print
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from pathlib import Path
 from time import time
@@ -179,11 +180,12 @@ class Plugin:
         if not self._environment.parsed_options.trilat_quiet:
             from rich.console import Console  # noqa: PLC0415 - only at the very end of a run
 
+            from trilat.correlator.report.console import widened  # noqa: PLC0415
             from trilat.correlator.report.terminal import render  # noqa: PLC0415
 
             render(
                 self._result,
-                Console(),
+                widened(Console()),
                 result_path=self._directory.result,
                 report_path=self._directory.report,
             )
@@ -213,7 +215,9 @@ class Plugin:
         if shared.is_dir():
             return RunDirectory(shared)
         return RunDirectory.create(
-            Path("trilat-runs") / f"worker-{options.trilat_run_id}", options.trilat_run_id, time()
+            Path("trilat-runs") / f"worker-{options.trilat_run_id}-{os.getpid()}",
+            options.trilat_run_id,
+            time(),
         )
 
     def _manifest(self) -> Manifest:

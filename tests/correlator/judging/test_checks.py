@@ -25,6 +25,10 @@ _FAST = {
     "target_rate_per_s": 100.0,
 }
 
+_BUSY: dict[str, Any] = {"generator_cpu_percent": {"mean": 98.0, "max": 100.0}}
+_REFUSED = {"name": "/items", "error": "ConnectionRefusedError(111, 'refused')", "count": 1000}
+_ERROR_500 = {"name": "/items", "error": "HTTPError('500 Server Error')", "count": 1000}
+
 
 @pytest.fixture
 def checks(
@@ -45,7 +49,7 @@ def test_a_sound_run(checks: Callable[..., dict[str, Check]]) -> None:
     """Every check of a sound run is ok or has nothing to look at, and none asks for anything."""
     found = checks({}, "p95<=50ms")
     assert list(found) == [
-        *("E001", "E002", "E003", "E004", "G001", "G002", "G003", "G004", "S001")
+        *("E001", "E002", "E003", "E004", "G001", "G002", "G003", "G004", "S001", "S002")
     ]
     assert {each["outcome"] for each in found.values()} == {"ok", "skipped"}
     assert {each["remedy"] for each in found.values()} == {""}
@@ -71,12 +75,17 @@ def test_generator_share(
 @pytest.mark.parametrize(
     ("manifest", "says", "says_not"),
     [
-        ({}, ["FastHttpUser", "--processes 4", "in on_start"], []),
-        ({"user_classes": [_FAST]}, ["--processes 4"], ["FastHttpUser"]),
-        ({"processes": 4}, ["another host than the service"], ["--processes"]),
-        ({"processes": 4, "same_host": False}, ["workers on further hosts"], ["--processes"]),
-        ({"generator_cpu_percent": {"mean": 98.0, "max": 100.0}}, ["FastHttpUser"], ["on_start"]),
-        ({"generator_cpu_percent": None}, ["FastHttpUser"], ["on_start"]),
+        ({}, ["lower --spawn-rate", "FastHttpUser"], ["--processes", "periods"]),
+        ({"user_classes": [_FAST]}, ["of its periods in on_start"], ["FastHttpUser", "spawn-rate"]),
+        (_BUSY, ["FastHttpUser", "--processes 4"], ["on_start", "spawn-rate"]),
+        (_BUSY | {"user_classes": [_FAST]}, ["--processes 4"], ["FastHttpUser"]),
+        (_BUSY | {"processes": 4}, ["another host than the service"], ["--processes"]),
+        (
+            _BUSY | {"processes": 4, "same_host": False},
+            ["workers on further hosts"],
+            ["--processes"],
+        ),
+        ({"generator_cpu_percent": None}, ["FastHttpUser", "--processes 4"], ["on_start"]),
     ],
 )
 def test_remedies_fit_the_run(
@@ -218,3 +227,55 @@ def test_failures(objective: str, outcome: str, checks: Callable[..., dict[str, 
     """Failures that are allowed warn, others fail."""
     check = checks({"failed": [True] * 20 + [False] * 980}, objective)["S001"]
     assert (check["outcome"], check["evidence"]) == (outcome, "20 of 1,000 (2 %)")
+
+
+def test_an_idle_generator_is_not_asked_for_more_processes(
+    checks: Callable[..., dict[str, Check]],
+) -> None:
+    """A delay after the answer on an idle processor has another cause than CPU time or steps."""
+    remedy = checks({"read": 40.0})["G001"]["remedy"]
+    assert "what blocks the generator" in remedy
+    assert "--processes" not in remedy
+    assert "FastHttpUser" not in remedy
+
+
+def test_a_service_that_is_down(checks: Callable[..., dict[str, Check]]) -> None:
+    """Where nothing answered, nobody is told of the middleware or of users in step."""
+    down = {"failed": True, "matched": False, "service": 0.0, "generator": 40.0}
+    found = checks(down, failures=[_REFUSED])
+    assert found["E001"]["remedy"] == "check that the service is up and that --host is right"
+    assert found["S001"]["remedy"] == found["E001"]["remedy"]
+    assert "ConnectionRefusedError(111, 'refused') (1,000" in found["S001"]["evidence"]
+    assert found["G001"]["outcome"] == found["G004"]["outcome"] == "skipped"
+    assert found["S002"]["outcome"] == "skipped"
+
+
+def test_a_service_that_answers_with_errors(checks: Callable[..., dict[str, Check]]) -> None:
+    """Where answers came back without evidence, the middleware is what is missing."""
+    found = checks({"failed": True, "matched": False}, failures=[_ERROR_500])
+    assert "TrilatMiddleware" in found["E001"]["remedy"]
+    assert "locust.log" in found["S001"]["remedy"]
+
+
+@pytest.mark.parametrize(
+    ("failed", "says"),
+    [
+        ([False] * 700 + [True] * 300, "find out why requests failed"),
+        (False, "the other requests have it"),
+    ],
+)
+def test_coverage_of_a_part(
+    failed: bool | list[bool], says: str, checks: Callable[..., dict[str, Check]]
+) -> None:
+    """Where some requests have evidence the middleware is there, and what differs is asked for."""
+    check = checks({"matched": [True] * 700 + [False] * 300, "failed": failed})["E001"]
+    assert says in check["remedy"]
+
+
+def test_a_slow_service_gets_something_to_do(checks: Callable[..., dict[str, Check]]) -> None:
+    """The check of the service's own time fails where it is the cause, with its largest part."""
+    check = checks({"service": 60.0}, "p95<=50ms")["S002"]
+    assert check["outcome"] == "fail"
+    assert check["evidence"].startswith("service.queue 0 %, service.app 100 %")
+    assert check["remedy"].startswith("look at service.app (100 % of the service's time)")
+    assert checks({}, "p95<=50ms")["S002"]["outcome"] == "ok"

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from trilat.agent.errors import InputError
-from trilat.correlator.finish import REBUILT_NOTE, finish, rebuild
+from trilat.agent.host import host_identity
+from trilat.correlator.finish import finish, rebuild, recover
+from trilat.correlator.manifest import REBUILT_NOTE
 from trilat.correlator.rundir import RunDirectory
 
 if TYPE_CHECKING:
@@ -199,3 +205,49 @@ def test_hostile_names_stay_text(
     assert json.loads(rundir.result.read_text(encoding="utf-8")) == result
     assert "<script>alert" not in rundir.report.read_text(encoding="utf-8")
     assert all(reason.isprintable() for reason in result["verdict"]["reasons"])
+
+
+def test_a_run_that_goes_on_is_left_alone(
+    rundir: RunDirectory,
+    make_manifest: Callable[..., Manifest],
+    write_journal: Callable[..., None],
+) -> None:
+    """While the process that writes the result lives, nobody else writes one; afterwards they do.
+
+    A number of another host, or of a process that began later, says nothing.
+    """
+    here = {**make_manifest().host, "identity": host_identity()}
+    facts = {"ended_wall_ns": None, "measured_s": None, "host": here}
+    write_journal(rundir.journals, _GROUPS[0])
+
+    def begin(**changes: Any) -> None:
+        manifest = make_manifest(**{**facts, "started_wall_ns": time.time_ns(), **changes})
+        rundir.write_json(rundir.manifest, manifest.to_json())
+
+    begin(pid=os.getpid())
+    before = sorted(rundir.path.rglob("*"))
+    with pytest.raises(InputError, match=rf"still running \(process {os.getpid()}\)"):
+        rebuild(rundir)
+    assert sorted(rundir.path.rglob("*")) == before
+    begin(pid=os.getpid(), host={**here, "identity": host_identity() ^ 1})
+    assert recover(rundir)[1].total().requests == 300
+    begin(pid=os.getpid(), started_wall_ns=make_manifest().started_wall_ns)
+    assert recover(rundir)[1].total().requests == 300
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait(60)
+    begin(pid=process.pid)
+    assert rebuild(rundir)["total"]["requests"] == 300
+
+
+def test_what_was_rebuilt_too_early_is_rebuilt_again(
+    rundir: RunDirectory,
+    make_manifest: Callable[..., Manifest],
+    write_journal: Callable[..., None],
+) -> None:
+    """A rebuilding does not stand in the way of the journals that came after it."""
+    start = make_manifest(ended_wall_ns=None, measured_s=None)
+    rundir.write_json(rundir.manifest, start.to_json())
+    write_journal(rundir.journals, _GROUPS[0])
+    assert rebuild(rundir)["total"]["requests"] == 300
+    write_journal(rundir.journals, _GROUPS[1], process=2)
+    assert rebuild(rundir)["total"]["requests"] == 400

@@ -45,6 +45,8 @@ _SECRET = "hunter2-very-secret"
         ([f"Bearer {_SECRET}"], ["Bearer ***"]),
         (["Bearer", _SECRET], ["Bearer", "***"]),
         ([f"SERVICE_TOKEN={_SECRET}"], ["SERVICE_TOKEN=***"]),
+        ([f"a=1&key=b=token={_SECRET}"], ["a=1&key=b=token=***"]),
+        ([f'{{"X-Api-Key": "{_SECRET}", "a": 1}}'], ['{"X-Api-Key": "***", "a": 1}']),
     ],
 )
 def test_secrets_leave_the_command_line(argv: list[str], shown: list[str]) -> None:
@@ -76,9 +78,46 @@ def test_hiding_twice_hides_no_more(argv: list[str]) -> None:
     assert without_secrets(shown) == shown
 
 
+@pytest.mark.parametrize(
+    "piece",
+    ["token", "a", "auth-", "token=", "token:", "token: ", " ", "//", "//a", "@", "x=", "bearer ",
+     "--token", "token\"", "auth: \"", "=", ":", "-", "cookie=a&"],
+)  # fmt: skip
+def test_a_long_argument_does_not_hang(piece: str) -> None:
+    """A hundred thousand characters of whatever kind are cut, and hiding twice hides no more."""
+    for head in ("", "--data=", "http://"):
+        argument = head + piece * (100_000 // len(piece))
+        shown = without_secrets([argument])
+        assert len(shown[0]) <= 2000 or shown[0].endswith("=***")
+        assert without_secrets(shown) == shown
+
+
+def test_a_long_argument_is_cut_with_its_length() -> None:
+    """What was cut off is told, and a password whose end is cut off does not stay."""
+    shown = without_secrets([f"http://joe:{_SECRET * 200}@host"])[0]
+    assert _SECRET not in shown
+    assert shown.endswith(" characters)")
+    assert without_secrets([f"--token={_SECRET * 200}"]) == ["--token=***"]
+
+
+@given(st.text(alphabet="token=:/@ \"'&-abBEARER", max_size=3000))
+def test_cutting_twice_cuts_no_more(argument: str) -> None:
+    """Any argument, cleaned once, stays as it is."""
+    shown = without_secrets([argument])
+    assert without_secrets(shown) == shown
+
+
 def test_a_manifest_survives_its_file(make_manifest: Callable[..., Manifest]) -> None:
     """What is written as JSON is read back as the same manifest."""
-    manifest = make_manifest(objectives=["p95<=50ms"], lost={"unmarked": 3}, notes=["a"])
+    manifest = make_manifest(
+        objectives=["p95<=50ms"],
+        lost={"unmarked": 3},
+        notes=["a"],
+        pid=4711,
+        planned_s=60.0,
+        users_wanted=20,
+        failures=[{"name": "/items", "error": "connection refused", "count": 20}],
+    )
     text = json.dumps(manifest.to_json(), allow_nan=False)
     assert Manifest.from_json(json.loads(text), "run.json") == manifest
 
@@ -88,6 +127,7 @@ def test_a_manifest_never_holds_a_secret(make_manifest: Callable[..., Manifest])
     manifest = make_manifest(
         command=["locust", "--trilat-token", _SECRET],
         target_host=f"http://joe:{_SECRET}@127.0.0.1:8000",
+        failures=[{"name": "/", "error": f"no http://a:{_SECRET}@h/?token={_SECRET}", "count": 1}],
     )
     assert _SECRET not in json.dumps(manifest.to_json())
 
@@ -121,6 +161,10 @@ def test_keys_of_later_releases_are_ignored(make_manifest: Callable[..., Manifes
         ("lost", {"unmarked": "many"}, "run.json.lost.unmarked"),
         ("schema", "trilat.run/9", "run.json.schema"),
         ("kernel_stamps", 1, "run.json.kernel_stamps"),
+        ("pid", "1", "run.json.pid"),
+        ("planned_s", -1.0, "run.json.planned_s"),
+        ("users_wanted", 2.5, "run.json.users_wanted"),
+        ("failures", [{"name": "/"}], "run.json.failures[0]"),
     ],
 )
 def test_a_wrong_type_is_named_with_its_place(

@@ -85,6 +85,9 @@ def test_any_run_gives_a_valid_result_whose_parts_add_up(  # noqa: PLR0917
         for shares in entry["shares"].values():
             if shares["service"] is not None:
                 assert sum(shares.values()) == pytest.approx(1.0, abs=3e-4)
+        if entry["unattributed_share"] is not None:
+            whole = [each["share"] for each in entry["components_ms"].values()]
+            assert sum(whole) + entry["unattributed_share"] == pytest.approx(1.0, abs=6e-4)
         for point in entry["makeup"]:
             parts = sum(point["components_ms"].values()) + point["unattributed_ms"]
             assert parts == pytest.approx(point["response_ms"], abs=0.006)
@@ -101,7 +104,9 @@ def test_a_run_without_requests_is_null_not_nan(
     assert total["rate_per_s"] is None
     assert set(total["response_time_ms"].values()) == {None}
     assert set(total["shares"]["p95"].values()) == {None}
-    assert total["components_ms"]["service.app"] == dict.fromkeys(("mean", "p50", "p95", "grade"))
+    assert total["components_ms"]["service.app"] == dict.fromkeys(
+        ("mean", "p50", "p95", "share", "grade")
+    )
     assert total["makeup"] == []
     assert result["objectives"][0]["holds"] is None
     assert result["verdict"]["exit_code"] == 5
@@ -139,6 +144,7 @@ def test_figures_of_a_known_run(
         "mean": 3.0,
         "p50": 3.0,
         "p95": 3.0,
+        "share": 0.0469,
         "grade": "measured",
     }
     assert [point["q"] for point in items["makeup"]] == list(MAKEUP_PERCENTILES)

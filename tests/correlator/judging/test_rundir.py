@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -59,6 +61,42 @@ def test_a_journal_is_not_overwritten_either(rundir: RunDirectory) -> None:
         RunDirectory.create(rundir.path, "0123456789ab", _NOW)
 
 
+def test_of_many_runs_one_gets_the_directory(tmp_path: Path) -> None:
+    """Runs that start at once with one directory: one is let in, and a second time; no other."""
+    ids = [f"{number:012x}" for number in range(16)]
+
+    def create(run_id: str) -> str | None:
+        try:
+            RunDirectory.create(tmp_path / "run", run_id, _NOW)
+        except UsageError as error:
+            assert "not empty" in str(error)  # noqa: PT017 - in a thread
+            return None
+        return run_id
+
+    with ThreadPoolExecutor(8) as pool:
+        (winner,) = filter(None, pool.map(create, ids))
+    assert [each for each in ids if create(each)] == [winner]
+
+
+def test_a_discarded_directory_is_free_again(rundir: RunDirectory) -> None:
+    """A run that never began goes without a trace, but only by its own id."""
+    rundir.write_json(rundir.manifest, {})
+    (rundir.journals / "a.trilat").touch()
+    rundir.discard("ba9876543210")
+    assert rundir.manifest.exists()
+    rundir.discard("0123456789ab")
+    assert not rundir.path.exists()
+    RunDirectory.create(rundir.path, "ba9876543210", _NOW)
+
+
+def test_what_is_no_runs_stays(rundir: RunDirectory) -> None:
+    """A file that somebody else put into the directory is not removed with it."""
+    mine = rundir.path / "mine"
+    mine.touch()
+    rundir.discard("0123456789ab")
+    assert mine.exists()
+
+
 @pytest.mark.parametrize("place", ["file", "file/below"])
 def test_a_file_in_the_way_is_named(tmp_path: Path, place: str) -> None:
     """Where no directory can be made, the message names the place."""
@@ -77,6 +115,23 @@ def test_only_a_run_directory_opens(tmp_path: Path, rundir: RunDirectory) -> Non
     assert RunDirectory.open(rundir.path) == rundir
 
 
+def test_a_file_of_a_run_opens_its_directory(rundir: RunDirectory) -> None:
+    """Who completes a path one step too far is understood."""
+    rundir.manifest.touch()
+    rundir.result.touch()
+    assert RunDirectory.open(rundir.result) == rundir
+
+
+def test_in_a_folder_of_runs_the_newest_is_named(tmp_path: Path) -> None:
+    """Who names the folder above learns what to name."""
+    for age, name in enumerate(("newest", "older", "oldest")):
+        run = RunDirectory.create(tmp_path / name, "0123456789ab", _NOW)
+        run.manifest.touch()
+        os.utime(run.manifest, (_NOW - age, _NOW - age))
+    with pytest.raises(InputError, match=rf"the newest run in it is {tmp_path}/newest$"):
+        RunDirectory.open(tmp_path)
+
+
 def test_json_is_written_whole_or_not_at_all(rundir: RunDirectory) -> None:
     """What cannot be written leaves the old file and nothing beside it."""
     rundir.write_json(rundir.live, {"a": 1})
@@ -84,7 +139,7 @@ def test_json_is_written_whole_or_not_at_all(rundir: RunDirectory) -> None:
         rundir.write_json(rundir.live, {"a": float("nan")})
     assert json.loads(rundir.live.read_text(encoding="utf-8")) == {"a": 1}
     assert sorted(each.name for each in rundir.path.iterdir()) == [
-        *("journals", "live.json", "samples")
+        *(".run", "journals", "live.json", "samples")
     ]
 
 
@@ -93,7 +148,7 @@ def test_a_failed_rename_leaves_nothing(rundir: RunDirectory) -> None:
     (rundir.path / "live.json" / "inside").mkdir(parents=True)
     with pytest.raises(OSError, match="directory"):
         rundir.write_json(rundir.live, {})
-    assert not list(rundir.path.glob(".*"))
+    assert [each.name for each in rundir.path.glob(".*")] == [".run"]
 
 
 def test_files_can_be_read_by_others(rundir: RunDirectory) -> None:

@@ -144,3 +144,20 @@ def test_json_is_read_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text(json.dumps(value), encoding="utf-8")
     assert load_json(path) == value
+
+
+@pytest.mark.parametrize("digits", ["9223372036854775809", "-1" + "0" * 400, "1" + "0" * 5000])
+def test_huge_integers_are_refused(digits: str, tmp_path: Path) -> None:
+    """They fit no field, and arithmetic with floats fails on them."""
+    path = tmp_path / "run.json"
+    path.write_text(f'{{"users": {digits}}}')
+    with pytest.raises(InputError, match="is out of range"):
+        load_json(path)
+
+
+@pytest.mark.parametrize("value", [2**63, -(2**63), 0])
+def test_integers_of_64_bits_are_read(value: int, tmp_path: Path) -> None:
+    """The bound is where no field comes near."""
+    path = tmp_path / "run.json"
+    path.write_text(str(value))
+    assert load_json(path) == value

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from trilat.correlator.manifest import REBUILT_NOTE
 from trilat.correlator.objective import parse
 from trilat.correlator.verdict import Verdict, judge
 
@@ -207,7 +208,7 @@ CASES = {
         "fail",
         "errors",
         1,
-        "1 of 1,000 requests failed, and none may (most at GET /items: 1)",
+        "1 of 1,000 requests failed; none may (most at GET /items: 1)",
     ),
     "failures within the objective": Case(
         [_group(failed=_part(0.01))], ["fail_ratio<=1%"], "pass", None, 0, "The objective holds"
@@ -286,7 +287,7 @@ CASES = {
         [_SERVICE], ["rate>=2000/s"], "fail", "service", 1, "rate was 100/s against 2,000/s"
     ),
     "rate objective, generator": Case(
-        [_GENERATOR], ["rate>=2000/s"], "invalid", "generator", 3, "the load generator made"
+        [_GENERATOR], ["rate>=2000/s"], "invalid", "generator", 3, "load generator was the limit"
     ),
     "rate objective of one endpoint": Case(
         [_group(n=900), _group(n=100, name="/rare")],
@@ -420,11 +421,128 @@ def test_a_pass_warns_of_a_large_generator_share(
 def test_think_times_without_a_rate_are_told(
     make_book: Callable[..., SketchBook], make_manifest: Callable[..., Manifest]
 ) -> None:
-    """A run that wanted no rate says so; one that did, does not."""
+    """A run that wanted no rate is labelled so, without a warning; one that did, is not."""
     verdict = _judge(make_book, make_manifest(), groups=[_group()])
-    assert verdict.warnings[0].startswith("100 users, no rate: ")
+    assert verdict.warnings == ()
+    assert verdict.notes[0].startswith("100 users, no rate: ")
+    assert "--trilat-target-rate" in verdict.notes[0]
     paced = _judge(make_book, make_manifest(**_scheduled(100.0, 100.0)), groups=[_group()])
-    assert paced.warnings == ()
+    assert (paced.warnings, paced.notes) == ((), ())
+
+
+def test_a_run_that_stopped_early_says_so_first(
+    make_book: Callable[..., SketchBook], make_manifest: Callable[..., Manifest]
+) -> None:
+    """Less than 90 % of the time asked for is the first warning, more is none."""
+    manifest = make_manifest(planned_s=60.0, measured_s=4.6)
+    verdict = _judge(make_book, manifest, groups=[_group(generator=10.0)])
+    assert verdict.warnings[0].startswith("The run stopped after 4.6 s of 60 s")
+    assert len(verdict.warnings) == 2
+    whole = _judge(make_book, make_manifest(planned_s=10.4), groups=[_group()])
+    assert whole.warnings == ()
+
+
+@pytest.mark.parametrize("cut", [{"notes": [REBUILT_NOTE]}, {"ended_wall_ns": None}])
+def test_a_run_that_was_cut_off_does_not_pass(
+    cut: dict[str, Any],
+    make_book: Callable[..., SketchBook],
+    make_manifest: Callable[..., Manifest],
+) -> None:
+    """What would be a pass is invalid for want of the rest; a failure stays what it is."""
+    verdict = _judge(make_book, make_manifest(**cut), "p95<=50ms", groups=[_group()])
+    assert (verdict.outcome, verdict.cause, verdict.exit_code) == ("invalid", "evidence", 5)
+    assert verdict.reasons == (
+        "The run was cut off after 10 s; what there is of it holds the objectives.",
+    )
+    for group, cause in ((_SERVICE, "service"), (_GENERATOR, "generator"), (_NETWORK, "network")):
+        verdict = _judge(make_book, make_manifest(**cut), "p95<=50ms", groups=[group])
+        assert verdict.cause == cause
+        assert verdict.warnings[0] == "The run was cut off after 10 s."
+
+
+def test_a_run_without_all_its_users_says_so(
+    make_book: Callable[..., SketchBook], make_manifest: Callable[..., Manifest]
+) -> None:
+    """Users that never came are a warning with what to do."""
+    verdict = _judge(make_book, make_manifest(users=8, users_wanted=20), groups=[_group()])
+    assert "8 of 20 users" in verdict.warnings[0]
+    assert "--spawn-rate" in verdict.warnings[0]
+    full = _judge(make_book, make_manifest(users=20, users_wanted=20), groups=[_group()])
+    assert full.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("n", "objective", "needed"),
+    [
+        (95, "p99.9<=50ms", "1,000"),
+        (99, "p99<=50ms", "100"),
+        (100, "p99<=50ms", None),
+        (999, "p99.9<=50ms", "1,000"),
+        (1000, "p99.9<=50ms", None),
+        (3, "max<=50ms", None),
+    ],
+)
+def test_a_percentile_of_few_requests_is_told(
+    n: int,
+    objective: str,
+    needed: str | None,
+    make_book: Callable[..., SketchBook],
+    make_manifest: Callable[..., Manifest],
+) -> None:
+    """A percentile that no request lies above is named with the number that it needs."""
+    warnings = _judge(make_book, make_manifest(), objective, groups=[_group(n=n)]).warnings
+    if needed is None:
+        assert warnings == ()
+    else:
+        assert f"rests on {n} requests" in warnings[0]
+        assert f"needs at least {needed}" in warnings[0]
+
+
+def test_reasons_do_not_contradict_each_other(
+    make_book: Callable[..., SketchBook], make_manifest: Callable[..., Manifest]
+) -> None:
+    """Where the service misses an objective and the generator the rate, each is said of its own."""
+    manifest = make_manifest(**_scheduled(1570.0, 784.0))
+    verdict = _judge(make_book, manifest, "p95<=50ms", groups=[_group(service=60.0)])
+    assert verdict.cause == "service"
+    assert verdict.reasons[1].startswith("As to the rate: it was 784 requests/s of 1,570 wanted")
+    assert "the load generator was the limit" in verdict.reasons[1]
+    assert "not the service" not in " ".join(verdict.reasons)
+
+
+def test_both_slow_says_what_decided(
+    make_book: Callable[..., SketchBook], make_manifest: Callable[..., Manifest]
+) -> None:
+    """A service that failed under a slow generator is told from one that failed alone."""
+    both = _judge(
+        make_book, make_manifest(), "p95<=50ms", groups=[_group(service=60.0, generator=40.0)]
+    )
+    assert both.reasons[1].startswith("Both were slow: the generator made 40 % of the mean")
+    alone = _judge(make_book, make_manifest(), "p95<=50ms", groups=[_SERVICE])
+    assert len(alone.reasons) == 1
+
+
+def test_failures_are_named_as_locust_names_them(
+    make_book: Callable[..., SketchBook], make_manifest: Callable[..., Manifest]
+) -> None:
+    """The texts stand in the reason; where nothing answered, the host is what to look at."""
+    down = [_group(failed=True, matched=False)]
+    errors = [{"name": "/", "error": "connection refused\x1b[31m", "count": 1000}]
+    verdict = _judge(make_book, make_manifest(failures=errors), groups=down)
+    assert verdict.cause == "errors"
+    assert verdict.reasons[0].startswith(
+        "1,000 of 1,000 requests failed: connection refused\\x1b[31m (1,000\u00d7); nothing was "
+        "answered: check that the service is up"
+    )
+    assert len(verdict.reasons) == 1
+    allowed = _judge(
+        make_book, make_manifest(failures=errors, fails_allowed=True), "p95<=50ms", groups=down
+    )
+    assert allowed.reasons[0].startswith("No request was answered: check that the service is up")
+    errors = [{"name": "/", "error": "HTTPError('500 Server Error')", "count": 1000}]
+    verdict = _judge(make_book, make_manifest(failures=errors), groups=down)
+    assert "HTTPError('500 Server Error') (1,000\u00d7)" in verdict.reasons[0]
+    assert "TrilatMiddleware" in " ".join(verdict.reasons)
 
 
 def test_bursts_of_the_generator_are_told(

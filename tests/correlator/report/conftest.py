@@ -91,6 +91,7 @@ def entry(
         "matched": round(len(requests) * times),
         "rate_per_s": len(requests) * times / 60.0,
         "response_time_ms": figures_of(response),
+        "unattributed_share": 0.0,
         "corrected_ms": figures_of([value * 1.4 for value in response]) if late else None,
         "without_generator_ms": figures_of(
             [sum(request.values()) - side_of(request, "generator") for request in requests]
@@ -102,6 +103,7 @@ def entry(
         "components_ms": {
             component.label: {
                 **figures_of([request[component] for request in requests]),
+                "share": sum(request[component] for request in requests) / sum(response),
                 "grade": GRADES.get(component, "measured"),
             }
             for component in COMPONENTS
@@ -253,6 +255,7 @@ def example_result(load: float = 1.0) -> dict[str, Any]:
             ]
             if saturated
             else [f"p95 was {p95:.1f} ms against 50 ms; the evidence covers the run."],
+            "notes": [],
             "warnings": ["12 requests were not marked; they are all unattributed"],
         },
         "run": {**run_facts(), "target_rate_per_s": 3000.0 if saturated else 1500.0},

@@ -219,3 +219,20 @@ def test_no_file_breaks_the_figures(anything: dict[str, Any]) -> None:
         assert len(figures.components(entry)) == len(COMPONENTS)
         assert figures.makeup(entry).series[-1].side is Side.UNATTRIBUTED
     chart_data(anything)
+
+
+@pytest.mark.parametrize(("requests", "last"), [(5, "p80"), (95, "p98"), (100, "p99"), (1, None)])
+def test_percentiles_of_few_requests_are_not_drawn(
+    requests: int, last: str | None, result: dict[str, Any]
+) -> None:
+    """The chart ends where no request lies above a percentile."""
+    drawn = figures.makeup({**result["total"], "requests": requests}).percentiles
+    assert (drawn[-1] if drawn else None) == last
+
+
+def test_what_decided_is_to_be_done_first(result: dict[str, Any]) -> None:
+    """Where the service is the cause, its remedy comes before those for the generator."""
+    service = {"id": "S002", "title": "t", "outcome": "fail", "evidence": "e", "remedy": "look"}
+    result["checks"].append(service)
+    result["verdict"]["cause"] = "service"
+    assert figures.headline(result).remedies[0] == "look"

@@ -13,8 +13,11 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
+from trilat.correlator.report.bars import bar
+from trilat.correlator.report.columns import cut_middle
+from trilat.correlator.report.console import widened
 from trilat.correlator.report.rows import Shares
-from trilat.correlator.report.terminal import bar, cut_middle, render
+from trilat.correlator.report.terminal import render
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -36,7 +39,7 @@ def printed(
 def test_nothing_is_wider_than_the_terminal(result: dict[str, Any], width: int) -> None:
     """Tables fit the width, and a row of a table is one line."""
     result["endpoints"][0]["name"] = "/a/very/long/name" * 20
-    lines = printed(result, width).splitlines()
+    lines = COLOUR.sub("", printed(result, width, terminal=True)).splitlines()
     assert max(cell_len(line) for line in lines) <= width
     assert len([line for line in lines if line.startswith(("GET ", "POST ", "All "))]) == 4
 
@@ -45,7 +48,8 @@ def test_the_verdict_comes_first(result: dict[str, Any]) -> None:
     """The first line is the verdict; what to do stands right after the reasons."""
     lines = printed(result, 120).splitlines()
     assert lines[0].startswith("INVALID (generator): p95 was ")
-    assert lines[4].strip() == (
+    assert lines[0].endswith("the objective would hold with a faster generator.")
+    assert lines[3].strip() == (
         "> To do: Use FastHttpUser, or spread the users over processes with --processes -1."
     )
 
@@ -62,7 +66,67 @@ def test_a_terminal_gets_colour(result: dict[str, Any]) -> None:
     """On a terminal the outcome is coloured and the text is the same."""
     coloured = printed(result, 80, terminal=True)
     assert coloured.startswith("\x1b[1;33mINVALID (generator)\x1b[0m: ")
-    assert COLOUR.sub("", coloured) == printed(result, 80)
+    plain = [line.rstrip() for line in COLOUR.sub("", coloured).splitlines()]
+    # Without a terminal the verdict is one line; here it takes two.
+    assert [" ".join(plain[:2]), *plain[2:]] == printed(result, 80).splitlines()
+
+
+@pytest.mark.parametrize("width", [40, 50, 60, 69])
+def test_a_narrow_terminal_has_fewer_columns(result: dict[str, Any], width: int) -> None:
+    """Figures are never cut: a column that does not fit goes as a whole."""
+    result["endpoints"][0]["name"] = "/a/very/long/name" * 20
+    wide = printed(result, 200)
+    lines = COLOUR.sub("", printed(result, width, terminal=True)).splitlines()
+    assert max(cell_len(line) for line in lines) <= width
+    rows = [line for line in lines if line.startswith(("GET ", "POST ", "All "))]
+    assert len(rows) == 4
+    for row in [*rows, *(line for line in lines if re.match(r"[a-z]+\.[a-z]+ ", line))]:
+        figures = re.findall(r"(?<= )[\d,.]+(?= |$)", row)
+        assert figures
+        assert all(f" {figure}" in wide for figure in figures)
+
+
+def test_a_file_gets_wide_lines_without_blanks(
+    result: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Into a pipe the first line is the whole verdict, and no line ends with blanks."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    render(result, widened(Console()))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].endswith("the objective would hold with a faster generator.")
+    assert max(len(line) for line in lines[1:]) > 80
+    assert [line for line in lines if line != line.rstrip()] == []
+    monkeypatch.setenv("COLUMNS", "90")
+    assert widened(Console()).width == 90
+
+
+def test_notes_are_printed(result: dict[str, Any]) -> None:
+    """How the load was made and what became of the run stand below the verdict."""
+    result["verdict"]["notes"] = ["100 users, no rate."]
+    result["run"]["notes"] = ["rebuilt from its journals"]
+    text = printed(result, 120)
+    assert "* Note: 100 users, no rate.\n" in text
+    assert "* Note: rebuilt from its journals\n" in text
+
+
+def test_skipped_checks_are_not_counted_as_failed(result: dict[str, Any]) -> None:
+    """What had nothing to look at stands apart from what passed."""
+    assert "2 of 6 checks passed, 1 skipped\n" in printed(result, 120)
+
+
+def test_the_table_of_components_adds_up(result: dict[str, Any]) -> None:
+    """Where evidence is missing, its share is a row, and a line says what the means are of."""
+    total = result["total"]
+    total["matched"] = total["requests"] // 2
+    total["unattributed_share"] = 0.4
+    lines = printed(result, 120).splitlines()
+    row = next(line for line in lines if line.startswith("unattributed"))
+    assert "40 %" in row
+    assert any("of the 45,595 of 91,190 requests with evidence" in line for line in lines)
+    total |= {"matched": total["requests"], "unattributed_share": 0.0}
+    text = printed(result, 120)
+    assert not re.search("^unattributed", text, re.MULTILINE)
+    assert "with evidence" not in text
 
 
 def test_no_color_is_honoured(result: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,19 +40,17 @@ def check(run: Path, objectives: tuple[str, ...], output: str) -> int:
     """See `_HELP`."""
     from dataclasses import replace
 
-    from trilat.correlator.finish import rebuild
+    from trilat.correlator.finish import recover
     from trilat.correlator.objective import parse
     from trilat.correlator.result import build_result
     from trilat.correlator.rundir import RunDirectory
 
-    from .show import json_text
+    from .show import json_text, output_console
 
     asked = [parse(text) for text in objectives]
-    directory = RunDirectory.open(run)
-    if not directory.sketches.is_file():
-        rebuild(directory)
-    manifest = replace(directory.read_manifest(), objectives=[each.text for each in asked])
-    result = build_result(manifest, directory.read_book(), asked)
+    measured, book = recover(RunDirectory.open(run))
+    manifest = replace(measured, objectives=[each.text for each in asked])
+    result = build_result(manifest, book, asked)
     if output == "json":
         shown = {
             "schema": "trilat.check/1",
@@ -61,10 +59,8 @@ def check(run: Path, objectives: tuple[str, ...], output: str) -> int:
         }
         click.echo(json_text(shown), nl=False)
     else:
-        from rich.console import Console
-
         from trilat.correlator.report.terminal import render_verdict
 
-        render_verdict(result, Console())
+        render_verdict(result, output_console())
     code: int = result["verdict"]["exit_code"]
     return code

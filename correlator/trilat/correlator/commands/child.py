@@ -1,7 +1,9 @@
 """Locust as a child process: its output, its signals, its end.
 
 The child gets a session of its own, so that a terminal's Ctrl-C reaches it once, from here, and
-not a second time from the terminal: Locust takes a second one as an order to leave at once.
+not a second time from the terminal: Locust takes a second one as an order to leave at once. It must
+not outlive this process: whatever ends the waiting here ends it too, and where this process is
+killed, the child sees that by itself (`PARENT_VARIABLE`).
 """
 
 from __future__ import annotations
@@ -11,26 +13,37 @@ import re
 import signal
 import subprocess
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from threading import Thread
-from types import FrameType
-from typing import IO, Final
+from types import FrameType, TracebackType
+from typing import IO, Any, Final, Self
 
 from trilat.correlator.rundir import RunDirectory
 
-__all__ = ["LocustChild", "diagnose"]
+__all__ = ["PARENT_VARIABLE", "LocustChild", "diagnose", "gave_up"]
+
+PARENT_VARIABLE = "TRILAT_PARENT_PID"
+"""Environment variable with this process' number; ``trilat.locust`` stops when that has gone."""
 
 _LOG_LINE = re.compile(r"\[[^\]]+\] \S*/(?P<level>[A-Z]+)/[^:]*: (?P<text>.*)")
 _SHOWN_LEVELS = frozenset({"WARNING", "ERROR", "CRITICAL"})
 _SHOWN_STARTS = ("Starting web interface", "Waiting for workers")
 _SHOWN_MAX = 20
+_GIVEN_UP = "Stopping Locust"
 _KEPT_LINES = 2000
+_GRACE_S = 10.0
+_FORWARDED = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+)
 
 
 class LocustChild:
-    """A running Locust.
+    """Locust, which runs while this is entered.
+
+    Inside, SIGINT, SIGTERM and SIGHUP of this process go to the child instead. When it is left,
+    whatever the reason, the child is stopped if it still runs: first asked, then killed.
 
     Args:
         command: the command line; it must hold no secret, as others can read it.
@@ -51,20 +64,54 @@ class LocustChild:
         self.interrupts: int = 0
         self._run: Final = run
         self._notice: Final = notice
+        self._command: Final = list(command)
+        self._environment: Final = {**environment, PARENT_VARIABLE: str(os.getpid())}
         self._seen: set[str] = set()
-        self._process = subprocess.Popen(  # noqa: S603 - our own interpreter, no shell
-            command,
-            env=dict(environment),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-        )
+        self._handlers: dict[int, Any] = {}
+        self._process: subprocess.Popen[str] | None = None
+        self._log: IO[str] | None = None
+        self._log_failed = False
         # A daemon: workers of a killed master may hold the pipe open for ever.
         self._reader = Thread(target=self._read, name="trilat-locust-output", daemon=True)
-        self._reader.start()
+
+    def __enter__(self) -> Self:
+        # Before the start: a signal in between would leave the child alone, and a child inherits
+        # that a signal is ignored (a shell does that to SIGINT for `command &`), not a handler.
+        for number in _FORWARDED:
+            ignored = signal.getsignal(number) is signal.SIG_IGN
+            if not ignored or number != getattr(signal, "SIGHUP", None):  # nohup ignores that one
+                self._handlers[number] = signal.signal(number, self._forward)
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter, no shell
+                self._command,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                start_new_session=True,
+            )
+            self._reader.start()
+        except BaseException:
+            self._leave()
+            raise
+        if self.interrupts:
+            self._process.send_signal(signal.SIGINT)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._leave()
+
+    @property
+    def pid(self) -> int:
+        """The number of Locust's process."""
+        return self._running().pid
 
     def wait(self, seconds: float) -> int | None:
         """Wait for the end for so long.
@@ -73,10 +120,11 @@ class LocustChild:
             The exit code, or None while it runs.
         """
         try:
-            code = self._process.wait(seconds)
+            code = self._running().wait(seconds)
         except subprocess.TimeoutExpired:
             return None
-        self._reader.join(timeout=5)
+        if self._reader.is_alive():
+            self._reader.join(timeout=5)
         return code
 
     @property
@@ -87,7 +135,7 @@ class LocustChild:
     def interrupt(self, number: int = signal.SIGINT) -> None:
         """Ask Locust to stop; asked a second time, end it and its workers at once."""
         self.interrupts += 1
-        if self._process.poll() is not None:
+        if self._process is None or self._process.poll() is not None:
             return
         if self.interrupts == 1:
             self._process.send_signal(number)
@@ -96,44 +144,60 @@ class LocustChild:
 
     def kill(self) -> None:
         """End Locust and all its processes, now. What they journalled stays."""
-        if self._process.poll() is None:
+        process = self._running()
+        if process.poll() is None:
             if hasattr(os, "killpg"):
-                os.killpg(self._process.pid, signal.SIGKILL)
+                os.killpg(process.pid, signal.SIGKILL)
             else:
-                self._process.kill()
+                process.kill()
 
-    @contextmanager
-    def forwarding_signals(self) -> Iterator[None]:
-        """While inside, SIGINT and SIGTERM of this process go to the child instead.
+    def _running(self) -> subprocess.Popen[str]:
+        assert self._process is not None, "entered"
+        return self._process
 
-        The handler does nothing more: it may run in the middle of anything, a print included.
-        """
+    def _forward(self, number: int, _frame: FrameType | None) -> None:
+        """Handle a signal; nothing more, as this may run in the middle of anything."""
+        hang_up = number == getattr(signal, "SIGHUP", None)  # Locust knows nothing of it
+        self.interrupt(signal.SIGTERM if hang_up else number)
 
-        def forward(number: int, _frame: FrameType | None) -> None:
-            self.interrupt(number)
-
-        before = {n: signal.signal(n, forward) for n in (signal.SIGINT, signal.SIGTERM)}
+    def _leave(self) -> None:
         try:
-            yield
+            if self._process is not None and self._process.poll() is None:
+                if not self.interrupts:
+                    self.interrupt()
+                if self.wait(_GRACE_S) is None:
+                    self.kill()
+                    self.wait(_GRACE_S)
         finally:
-            for number, handler in before.items():
+            for number, handler in self._handlers.items():
                 signal.signal(number, handler)
+            self._handlers.clear()
 
     def _read(self) -> None:
-        stream = self._process.stdout
+        stream = self._running().stdout
         assert stream is not None
-        file: IO[str] | None = None
         with stream:
-            for line in stream:
+            for line in stream:  # to the end, come what may: Locust would stand still else
                 self.tail.append(line)
-                if file is not None:
-                    file.write(line)
-                elif self._run.manifest.is_file():
-                    file = self._run.log.open("a", encoding="utf-8", buffering=1)
-                    file.writelines(self.tail)
+                self._keep(line)
                 self._show(line)
-        if file is not None:
-            file.close()
+        if self._log is not None:
+            with suppress(OSError):
+                self._log.close()
+
+    def _keep(self, line: str) -> None:
+        """Write a line to the log, as long as that can be written."""
+        if self._log_failed:
+            return
+        try:
+            if self._log is not None:
+                self._log.write(line)
+            elif self._run.manifest.is_file():
+                self._log = self._run.log.open("a", encoding="utf-8", buffering=1)
+                self._log.writelines(self.tail)
+        except OSError as error:
+            self._log_failed = True
+            self._notice(f"{self._run.log}: {error.strerror}; Locust's output is not kept")
 
     def _show(self, line: str) -> None:
         found = _LOG_LINE.match(line)
@@ -152,6 +216,22 @@ class LocustChild:
             self._notice(
                 f"Locust {level.lower()}: {text}" if level != "INFO" else f"Locust: {text}"
             )
+
+
+def gave_up(output: Sequence[str]) -> str:
+    """The error for which Locust stopped a test by itself; "" where it did not.
+
+    Locust logs the text of a ``StopTest``, and after that its word of the end.
+    """
+    error = ""
+    for line in output:
+        logged = _LOG_LINE.match(line.rstrip())
+        if logged is None:
+            continue
+        if error and logged["text"].startswith(_GIVEN_UP):
+            return error
+        error = logged["text"] if logged["level"] == "ERROR" else ""
+    return ""
 
 
 def diagnose(output: Sequence[str]) -> str:

@@ -5,9 +5,9 @@ The figures come from the run directory's ``live.json``, which the generator rep
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from time import monotonic
@@ -18,22 +18,38 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from trilat.agent.errors import InputError
 from trilat.agent.records import Side
+from trilat.correlator.report.bars import share_bar
 from trilat.correlator.report.reading import mapping, number, text
 from trilat.correlator.report.rows import Shares
-from trilat.correlator.report.terminal import share_bar
 from trilat.correlator.report.text import clean, count, milliseconds, percent, rate
+from trilat.correlator.validate import load_json
 
-__all__ = ["Progress", "describe", "run_time_s"]
+__all__ = ["Progress", "describe", "progress_console", "run_time_s"]
 
 _PLAIN_EVERY_S = 5.0
 _BAR = 24
-_LIVE_BYTES_MAX = 65_536
 _SPAN = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s?)?")
+
+
+class _ProgressConsole(Console):
+    """A console whose reader may go: rich's own would close standard output and end the process."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+
+
+def progress_console() -> Console:
+    """Standard error, so that a report on standard output can be piped on."""
+    return _ProgressConsole(stderr=True)
 
 
 class Progress:
     """Shows a run's state until it is left.
+
+    Nothing here ends a run: where the output can no longer be written, since its reader or its
+    terminal has gone, nothing is shown any more.
 
     Args:
         console: where to; standard error, so that a report can be piped on.
@@ -56,7 +72,7 @@ class Progress:
 
     def __enter__(self) -> Self:
         if self._live is not None:
-            self._live.start()
+            self._safely(self._live.start)
         return self
 
     def __exit__(
@@ -66,12 +82,16 @@ class Progress:
         trace: TracebackType | None,
     ) -> None:
         if self._live is not None:
-            self._live.stop()
+            self._safely(self._live.stop)
 
     def note(self, line: str) -> None:
         """Print a line above the progress; may be called from any thread."""
         with self._lock:
-            self._console.print(clean(line), markup=False, highlight=False, soft_wrap=True)
+            self._safely(
+                lambda: self._console.print(
+                    clean(line), markup=False, highlight=False, soft_wrap=True
+                )
+            )
 
     def update(self) -> None:
         """Read the figures and show them, if there is something new to show."""
@@ -82,11 +102,18 @@ class Progress:
         if self._live is not None:
             if line != self._last:
                 self._last = line
-                self._live.update(Group(Text(line), self._shares(figures)), refresh=True)
+                shown = Group(Text(line), self._shares(figures))
+                self._safely(partial(self._live.update, shown, refresh=True))
         elif line != self._last and monotonic() - self._shown_at >= _PLAIN_EVERY_S:
             self._last = line
             self._shown_at = monotonic()
             self.note(f"{line}, {_sides(figures)}")
+
+    def _safely(self, show: Callable[[], None]) -> None:
+        try:
+            show()
+        except (OSError, ValueError):  # ValueError: the stream was closed
+            self._console.quiet = True
 
     def _shares(self, figures: Mapping[str, Any]) -> Text:
         shares = _shares(figures)
@@ -140,9 +167,8 @@ def run_time_s(locust_arguments: tuple[str, ...]) -> float | None:
 
 def _read(path: Path) -> dict[str, Any] | None:
     try:
-        with path.open("rb") as file:
-            found = json.loads(file.read(_LIVE_BYTES_MAX))
-    except (OSError, ValueError):
+        found = load_json(path)
+    except InputError:
         return None
     return found if isinstance(found, dict) else None
 

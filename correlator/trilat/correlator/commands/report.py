@@ -7,14 +7,15 @@ from typing import Any
 
 import click
 
-from trilat.agent.errors import UsageError
+from trilat.agent.errors import InputError, UsageError
 
 __all__ = ["report"]
 
 _HELP = """Show the result of a run: RUN is its directory.
 
 Without -o the text goes to standard output, and html writes RUN/report.html anew. Where a run
-ended before its result was written, the result is made from its journals first.
+ended before its result was written, the result is made from its journals first; while it still
+runs, that is refused.
 """
 
 
@@ -45,16 +46,46 @@ def report(run: Path, output: str, file: Path | None, force: bool) -> int:
 
     from .show import json_text, show_result, terminal_text
 
-    if file is not None and file.exists() and not force:
-        raise UsageError(f"{file}: exists; replace it with --force, or name another file")
+    if file is not None:
+        _check_target(file, force=force)
     directory = RunDirectory.open(run)
     result: dict[str, Any]
-    result = directory.read_result() if directory.result.is_file() else rebuild(directory)
+    if directory.result.is_file():
+        try:
+            result = directory.read_result()
+        except InputError as error:  # never replaced unasked: a later release may have written it
+            raise InputError(f"{error}; remove the file to have it made anew") from error
+    else:
+        result = rebuild(directory)
     if file is None and output != "html":
         show_result(directory, result, output)
         return 0
     text = {"text": terminal_text, "json": json_text, "html": html.render}[output](result)
+    raw = text.encode("utf-8", errors="replace")
     target = file if file is not None else directory.report
-    directory.write_bytes(target, text.encode("utf-8", errors="replace"))
+    if file is not None and _is_written_through(file):
+        with file.open("wb") as stream:
+            stream.write(raw)
+        return 0
+    directory.write_bytes(target, raw)
     click.echo(str(target))
     return 0
+
+
+def _check_target(file: Path, *, force: bool) -> None:
+    """Refuse a place that cannot be written, or must not without ``--force``.
+
+    Raises:
+        UsageError: there is something at that place.
+    """
+    if not file.exists() or file.is_fifo() or file.is_char_device():
+        return
+    if not file.is_file():
+        raise UsageError(f"{file}: not a file; name another")
+    if not force:
+        raise UsageError(f"{file}: exists; replace it with --force, or name another file")
+
+
+def _is_written_through(file: Path) -> bool:
+    """Whether the file must stay what it is: a device, a FIFO, or a link such as /dev/stdout."""
+    return file.is_symlink() or file.is_fifo() or file.is_char_device()

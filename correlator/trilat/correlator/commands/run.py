@@ -22,7 +22,8 @@ Locust's own options stand behind "--" and mean what they always mean:
 
 The locustfile needs no change. Workers of a distributed run are started in the same way, with
 --worker behind the "--"; the master writes the result. Ctrl-C stops the load and judges what there
-is; a second one ends Locust at once. The exit code is the verdict's: see trilat --help.
+is; a second one ends Locust at once. The exit code is the verdict's: see trilat --help. Where that
+is 0 and Locust's own is another (a task raised an exception), it is Locust's.
 """
 
 # The same things under the names that they have as Locust's options.
@@ -126,5 +127,9 @@ def run(
     load = Load(locustfile, locust_arguments, objectives, out, token, target_rate)
     if load.has_no_result:
         become_locust(load)
-    directory, result = conduct(load)
-    return show_result(directory, result, output)
+    done = conduct(load)
+    verdict = show_result(done.directory, done.result, output)
+    code = done.exit_code()
+    if code != verdict:
+        click.echo(f"trilat: Locust ended with code {code}, and so does this run", err=True)
+    return code

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from trilat.correlator.rundir import RunDirectory
 
-
-__all__ = ["json_text", "show_result", "terminal_text"]
+__all__ = ["json_text", "output_console", "show_result", "terminal_text"]
 
 _COLUMNS = 120
 
@@ -21,6 +22,22 @@ _COLUMNS = 120
 def json_text(obj: Mapping[str, Any]) -> str:
     """An object as the files of a run directory hold it."""
     return json.dumps(obj, indent=1, ensure_ascii=False) + "\n"
+
+
+def output_console() -> Console:
+    """Standard output; a reader that has gone is a `BrokenPipeError`, as it is for `print`.
+
+    rich's own console would end the process with code 1, which here means that a service failed.
+    """
+    from rich.console import Console
+
+    from trilat.correlator.report.console import widened
+
+    class OutputConsole(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    return widened(OutputConsole())
 
 
 def terminal_text(result: Mapping[str, Any]) -> str:
@@ -49,10 +66,8 @@ def show_result(run: RunDirectory, result: Mapping[str, Any], output: str) -> in
     if output == "json":
         click.echo(json_text(result), nl=False)
     else:
-        from rich.console import Console
-
         from trilat.correlator.report.terminal import render
 
-        render(result, Console(), result_path=run.result, report_path=run.report)
+        render(result, output_console(), result_path=run.result, report_path=run.report)
     code: int = result["verdict"]["exit_code"]
     return code

@@ -7,7 +7,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from rich.console import Console
 from rich.rule import Rule
 
 from trilat.agent.errors import UsageError
@@ -17,7 +16,7 @@ from trilat.correlator.rundir import RUNS_FOLDER
 
 from .conduct import Load, conduct
 from .hosting import example_service
-from .show import show_result
+from .show import output_console, show_result
 
 __all__ = ["Demonstration"]
 
@@ -47,7 +46,7 @@ class Demonstration:
         started = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
         self._out = out if out is not None else RUNS_FOLDER / f"{started}-demo"
         self._seconds = seconds
-        self._console = Console()
+        self._console = output_console()
         self._reports: dict[str, Path] = {}
         self._examples = examples_folder() / "fastapi"
         if self._out.exists() and (not self._out.is_dir() or any(self._out.iterdir())):
@@ -77,7 +76,8 @@ class Demonstration:
         up: other work on the machine changes that rate, and hardly the cost.
         """
         self._say(f"finding out in {_TRIAL_S} s what a request costs HttpUser on this machine")
-        _, trial = conduct(self._load("locustfile.py", url, directory, _TRIAL_USERS, _TRIAL_S))
+        load = self._load("locustfile.py", url, directory, _TRIAL_USERS, _TRIAL_S)
+        trial = conduct(load).result
         cpu = (trial["run"]["generator_cpu_percent"] or {"mean": 0})["mean"] / 100 or _USUAL_CPU
         limit = float(trial["total"]["rate_per_s"] or 0) / cpu
         users = max(round(limit * _OVERLOAD / _PER_USER_S), _USERS_MIN)
@@ -94,10 +94,11 @@ class Demonstration:
         self._console.print(Rule(f"one process of {client}"))
         for name in (client.lower(), f"{client.lower()}-again"):
             load = self._load(locustfile, url, self._out / name, users, self._seconds)
-            run, result = conduct(load)
-            show_result(run, result, "text")
+            done = conduct(load)
+            result = done.result
+            show_result(done.directory, result, "text")
             self._console.print()
-            self._reports[client] = run.report
+            self._reports[client] = done.directory.report
             if result["verdict"]["exit_code"] == expected or name.endswith("-again"):
                 break
             self._say("Other work on this machine disturbed this run. Once more:")

@@ -87,6 +87,7 @@ def _component_tables(index: int, title: str, entry: Mapping[str, Any]) -> Html:
         table(
             f"Components of {title}", headings, lines, text_columns=(0, 1, 2), class_="components"
         ),
+        element("p", note, class_="note") if (note := figures.coverage_note(entry)) else None,
         _makeup_table(title, figures.makeup(entry)),
         data_endpoint=str(index),
     )

@@ -86,8 +86,6 @@ def _generator(run: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for key, value in mapping(run, "lost").items():
         if whole(value):
             yield f"Lost: {clean(key).replace('_', ' ')}", count(whole(value))
-    for note in texts(run, "notes"):
-        yield "Note", note
 
 
 def _versions(run: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

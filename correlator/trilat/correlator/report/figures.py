@@ -8,7 +8,7 @@ and every text is cleaned (see `trilat.correlator.report.reading`).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trilat.agent.errors import UsageError
@@ -28,11 +28,14 @@ from trilat.correlator.report.rows import (
     Series,
     Shares,
 )
+from trilat.correlator.report.text import count
 
 __all__ = [
     "charted",
     "checks",
+    "checks_passed",
     "components",
+    "coverage_note",
     "endpoints",
     "entries",
     "headline",
@@ -43,8 +46,10 @@ __all__ = [
 
 _TOTAL = "All endpoints"
 _CHARTED_MAX = 10
+_ROUNDING = 1e-9
 _OUTCOMES = ("pass", "fail", "invalid")
 _GRADES = ("measured", "bounded", "estimated")
+_CHECKS_OF = {"service": "S", "errors": "S", "generator": "G", "evidence": "E"}
 _CHECK_OUTCOMES = ("fail", "warn", "skipped", "ok")
 
 
@@ -61,13 +66,18 @@ def headline(result: Mapping[str, Any]) -> Headline:
         "invalid": "The run says nothing about the service.",
         "unknown": "The result holds no verdict.",
     }
-    failed = (step for row in checks(result) if row.outcome == "fail" for step in row.steps)
+    cause = text(verdict, "cause")
+    first = _CHECKS_OF.get(cause, "")
+    rows = [row for row in checks(result) if row.outcome == "fail"]
+    rows.sort(key=lambda row: not row.id.startswith(first))  # what decided comes first
+    failed = (step for row in rows for step in row.steps)
     return Headline(
         outcome=outcome,
-        cause=text(verdict, "cause"),
+        cause=cause,
         sentence=reasons[0] if reasons else in_words[outcome],
         reasons=reasons[1:],
         warnings=texts(verdict, "warnings"),
+        notes=(*texts(verdict, "notes"), *texts(mapping(result, "run"), "notes")),
         remedies=tuple(dict.fromkeys(failed)),
     )
 
@@ -86,6 +96,14 @@ def checks(result: Mapping[str, Any]) -> list[CheckRow]:
         if isinstance(item, Mapping) and item.get("outcome") in _CHECK_OUTCOMES
     ]
     return sorted(rows, key=lambda row: _CHECK_OUTCOMES.index(row.outcome))
+
+
+def checks_passed(rows: Sequence[CheckRow]) -> str:
+    """How many checks passed of those that had something to look at."""
+    passed = sum(row.outcome == "ok" for row in rows)
+    skipped = sum(row.outcome == "skipped" for row in rows)
+    told = f"{passed} of {len(rows) - skipped} checks passed"
+    return f"{told}, {skipped} skipped" if skipped else told
 
 
 def entries(result: Mapping[str, Any], limit: int) -> list[Mapping[str, Any]]:
@@ -162,29 +180,53 @@ def _shares(shares: Mapping[str, Any]) -> Shares | None:
 
 
 def components(entry: Mapping[str, Any]) -> list[ComponentRow]:
-    """The nine components of an entry in the order in which a request lives through them."""
+    """The nine components of an entry in the order in which a request lives through them.
+
+    Where something is left that nobody can be named for, it is a tenth row.
+    """
     found = mapping(entry, "components_ms")
-    response_mean_ms = number(mapping(entry, "response_time_ms").get("mean"))
     rows = []
     for component in COMPONENTS:
         figures = mapping(found, component.label)
-        mean_ms = number(figures.get("mean"))
-        share = None
-        if mean_ms is not None and response_mean_ms is not None and response_mean_ms > 0:
-            share = mean_ms / response_mean_ms
         rows.append(
             ComponentRow(
                 label=component.label,
                 side=component.side,
                 meaning=MEANINGS[component],
-                mean_ms=mean_ms,
+                mean_ms=number(figures.get("mean")),
                 p50_ms=number(figures.get("p50")),
                 p95_ms=number(figures.get("p95")),
-                share=share,
+                share=number(figures.get("share")),
                 grade=_grade(figures),
             )
         )
+    left = number(entry.get("unattributed_share"))
+    if left is not None and left > 0:
+        whole_ms = number(mapping(entry, "response_time_ms").get("mean"))
+        rows.append(
+            ComponentRow(
+                label=Side.UNATTRIBUTED.value,
+                side=Side.UNATTRIBUTED,
+                meaning="no evidence of whose it was",
+                mean_ms=None if whole_ms is None else left * whole_ms,
+                p50_ms=None,
+                p95_ms=None,
+                share=left,
+                grade=None,
+            )
+        )
     return rows
+
+
+def coverage_note(entry: Mapping[str, Any]) -> str:
+    """Which requests the figures of the components are about, where it is not all; else empty."""
+    requests, matched = whole(entry.get("requests")), whole(entry.get("matched"))
+    if not 0 < matched < requests:
+        return ""
+    return (
+        f"Means and percentiles of service and network parts are of the {count(matched)} of "
+        f"{count(requests)} requests with evidence; shares are of all."
+    )
 
 
 def _grade(figures: Mapping[str, Any]) -> str | None:
@@ -195,14 +237,19 @@ def _grade(figures: Mapping[str, Any]) -> str | None:
 def makeup(entry: Mapping[str, Any]) -> Makeup:
     """The stacked chart of an entry: percentiles ascending, layers in the order of `STACK`.
 
-    A point without a percentile or a response time is left out; a layer without a value is 0.
+    A point without a percentile or a response time is left out, and so is one that no request
+    lies above: it would show the largest value under another name. A layer without a value is 0.
     """
+    requests = whole(entry.get("requests"))
+    highest = 100.0 * (1 - 1 / requests) if requests else 100.0
     points: list[tuple[float, float, Mapping[str, Any]]] = []
     for item in items(entry, "makeup"):
         if not isinstance(item, Mapping):
             continue
         percentile, response_ms = number(item.get("q")), number(item.get("response_ms"))
-        if percentile is not None and response_ms is not None and 0 <= percentile <= 100:
+        if percentile is not None and response_ms is not None and percentile >= 0:
+            if percentile > highest + _ROUNDING:
+                continue
             points.append((percentile, response_ms, item))
     points.sort(key=lambda point: point[0])
 

@@ -56,6 +56,7 @@ class Headline:
         sentence: the first reason, or the outcome in words where there is none.
         reasons: the reasons after the first.
         warnings: what does not change the outcome and has to be known.
+        notes: how the load was made and what became of the run.
         remedies: what to do, from the checks that failed, without repetition.
     """
 
@@ -64,6 +65,7 @@ class Headline:
     sentence: str
     reasons: tuple[str, ...]
     warnings: tuple[str, ...]
+    notes: tuple[str, ...]
     remedies: tuple[str, ...]
 
     @property
@@ -114,7 +116,12 @@ class EndpointRow:
 
 @dataclass(frozen=True, slots=True)
 class ComponentRow:
-    """One of the nine components at one endpoint; times in milliseconds."""
+    """One of the nine components at one endpoint, or what is left; times in milliseconds.
+
+    Attributes:
+        mean_ms: over the requests for which it is known.
+        share: of the mean response time of all requests; those of all rows add up to 1.
+    """
 
     label: str
     side: Side

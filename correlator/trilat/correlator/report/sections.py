@@ -71,6 +71,7 @@ def _banner(result: Mapping[str, Any]) -> Html:
         _list(headline.reasons),
         _titled_list("What to do", headline.remedies),
         _titled_list("Warnings", headline.warnings),
+        _titled_list("Notes", headline.notes),
         class_=f"banner {headline.outcome}",
         aria_label="Verdict",
     )
@@ -179,7 +180,7 @@ def _checks(rows: Sequence[CheckRow]) -> Html | None:
         return None
     notable = [row for row in rows if row.outcome != "ok"]
     passed = [row for row in rows if row.outcome == "ok"]
-    summary = element("summary", f"{len(passed)} of {len(rows)} checks passed")
+    summary = element("summary", figures.checks_passed(rows))
     return section(
         "Checks",
         *(_check(row) for row in notable),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rich.cells import cell_len
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from trilat.agent.records import Side
 from trilat.correlator.report import figures
+from trilat.correlator.report.bars import SIDE_STYLES, glyphs_of, is_utf8, share_bar
+from trilat.correlator.report.columns import cut_middle, kept_columns, width_of
+from trilat.correlator.report.console import without_blanks
 from trilat.correlator.report.reading import items, mapping
 from trilat.correlator.report.rows import SIDES, ComponentRow, EndpointRow, Shares
 from trilat.correlator.report.text import MISSING, clean, count, milliseconds, percent, rate
@@ -21,26 +22,21 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-__all__ = ["bar", "cut_middle", "render", "render_verdict", "share_bar"]
+__all__ = ["render", "render_verdict"]
 
 _OUTCOME_STYLES = {"pass": "bold green", "fail": "bold red", "invalid": "bold yellow"}
 _CHECK_STYLES = {"fail": "red", "warn": "yellow", "skipped": "dim"}
-_SIDE_STYLES = {
-    Side.SERVICE: "bright_blue",
-    Side.NETWORK: "green",
-    Side.GENERATOR: "yellow",
-    Side.UNATTRIBUTED: "dim",
-}
-# Told apart by shape, so that the bar reads without colour.
-_GLYPHS = {Side.SERVICE: "█", Side.NETWORK: "━", Side.GENERATOR: "▒", Side.UNATTRIBUTED: "?"}
-_GLYPHS_ASCII = {Side.SERVICE: "S", Side.NETWORK: "-", Side.GENERATOR: "g", Side.UNATTRIBUTED: "?"}
-
 _GRADES = "measured: off clocks; bounded: in an interval that holds; estimated: inferred"
 
 _WIDE = 110  # columns from which on shares are written out and components explained
 _BAR = 16
 _NAME_MIN = 12
 _ENDPOINTS_MAX = 50
+_MADE_OF = "made of at p95"
+# Columns in the order in which they go where the console is narrow.
+_DROPPED_ENDPOINT_COLUMNS = (
+    *("service", "network", "generator", "rate/s", "p99", _MADE_OF, "failed", "p50", "requests"),
+)
 
 
 def render(
@@ -58,13 +54,14 @@ def render(
         result_path: where the result lies, to be named at the end.
         report_path: where the page with the chart lies, to be named at the end.
     """
-    page = _Page(console)
-    page.verdict(result)
-    page.objectives(result)
-    page.endpoints(result)
-    page.components(result)
-    page.checks(result)
-    page.files(result_path, report_path)
+    with without_blanks(console):
+        page = _Page(console)
+        page.verdict(result)
+        page.objectives(result)
+        page.endpoints(result)
+        page.components(result)
+        page.checks(result)
+        page.files(result_path, report_path)
 
 
 class _Point(NamedTuple):
@@ -77,9 +74,10 @@ class _Point(NamedTuple):
 
 def render_verdict(result: Mapping[str, Any], console: Console) -> None:
     """Print a result's verdict and objectives only; see `render`."""
-    page = _Page(console)
-    page.verdict(result)
-    page.objectives(result)
+    with without_blanks(console):
+        page = _Page(console)
+        page.verdict(result)
+        page.objectives(result)
 
 
 class _Page:
@@ -88,8 +86,8 @@ class _Page:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._encoding = console.encoding
-        self._utf8 = _is_utf8(self._encoding)
-        self._glyphs = _glyphs(self._encoding)
+        self._utf8 = is_utf8(self._encoding)
+        self._glyphs = glyphs_of(self._encoding)
         self._wide = console.width >= _WIDE
         self._gap = 2 if self._wide else 1
 
@@ -97,11 +95,13 @@ class _Page:
         headline = figures.headline(result)
         style = _OUTCOME_STYLES.get(headline.outcome, "bold")
         self._console.print(
-            Text.assemble((headline.label, style), ": ", self._fit(headline.sentence))
+            Text.assemble((headline.label, style), ": ", self._fit(headline.sentence)),
+            soft_wrap=not self._console.is_terminal,  # in a file the whole verdict is one line
         )
         points = [_Point("-", reason) for reason in headline.reasons]
         points += [_Point("!", f"Warning: {warning}", "yellow") for warning in headline.warnings]
         points += [_Point(">", f"To do: {remedy}", "bold") for remedy in headline.remedies]
+        points += [_Point("*", f"Note: {note}", "dim") for note in headline.notes]
         self._points(points)
         self._console.print()
 
@@ -109,16 +109,19 @@ class _Page:
         rows = figures.objectives(result)
         if not rows:
             return
-        table = self._table(["objective", "reached", "without generator", "holds"], right=(1, 2))
-        for row in rows:
-            holds = {True: ("yes", "green"), False: ("no", "bold red"), None: (MISSING, "")}
-            table.add_row(
-                self._name(row.text, max(self._console.width - 40, _NAME_MIN), ""),
-                row.reached,
-                row.reached_without_generator,
-                Text(*holds[row.holds]),
-            )
-        self._console.print(table)
+        holds = {True: Text("yes", "green"), False: Text("no", "bold red"), None: Text(MISSING)}
+        width = max(self._console.width - 40, _NAME_MIN)
+        cells = [
+            [
+                self._name(row.text, width, ""),
+                Text(row.reached),
+                Text(row.reached_without_generator),
+                holds[row.holds],
+            ]
+            for row in rows
+        ]
+        headings = ["objective", "reached", "without generator", "holds"]
+        self._fitting_table(headings, cells, (1, 2), ("without generator",))
         self._console.print()
 
     def endpoints(self, result: Mapping[str, Any]) -> None:
@@ -127,24 +130,31 @@ class _Page:
         left_out = len(items(result, "endpoints")) - len(rows)
         headings = ["requests", "failed", "rate/s", "p50", "p95", "p99"]
         cells = [_endpoint_cells(row) for row in (*rows, total)]
-        side_cells: list[list[str]] = [[] for _ in cells]
         if self._wide:
             headings += ["service", "network", "generator"]
-            side_cells = [_share_cells(row.shares_p95) for row in (*rows, total)]
-        table = self._table(["endpoint", *headings], right=range(1, len(headings) + 1))
-        table.add_column("made of at p95", no_wrap=True, width=_BAR)
-
-        columns = [[*row, *sides] for row, sides in zip(cells, side_cells, strict=True)]
-        taken = sum(
-            max(len(heading), *(len(row[index]) for row in columns)) + self._gap
+            for line, row in zip(cells, (*rows, total), strict=True):
+                line.extend(_share_cells(row.shares_p95))
+        widths = [
+            width_of(heading, (line[index] for line in cells), self._gap)
             for index, heading in enumerate(headings)
+        ]
+        room = self._console.width - _NAME_MIN - self._gap
+        kept = kept_columns([*headings, _MADE_OF], [*widths, _BAR], _DROPPED_ENDPOINT_COLUMNS, room)
+        has_bar = len(headings) in kept
+        taken = sum([*widths, _BAR][index] for index in kept)
+        name_width = max(self._console.width - self._gap - taken, _NAME_MIN)
+        shown = [index for index in kept if index < len(headings)]
+        table = self._table(
+            ["endpoint", *(headings[index] for index in shown)], right=range(1, len(shown) + 1)
         )
-        name_width = max(self._console.width - taken - _BAR - self._gap, _NAME_MIN)
-        for index, (row, texts) in enumerate(zip((*rows, total), columns, strict=True)):
-            if index == len(rows):
+        if has_bar:
+            table.add_column(_MADE_OF, no_wrap=True, width=_BAR)
+        for row, line in zip((*rows, total), cells, strict=True):
+            if row is total:
                 table.add_section()
-            name = self._name(row.title, name_width, "bold" if index == len(rows) else "")
-            table.add_row(name, *texts, self._bar(row.shares_p95))
+            name = self._name(row.title, name_width, "bold" if row is total else "")
+            drawn = [self._bar(row.shares_p95)] if has_bar else []
+            table.add_row(name, *(line[index] for index in shown), *drawn)
         self._console.print(table)
         if left_out > 0:
             self._console.print(
@@ -157,15 +167,17 @@ class _Page:
         self._console.print()
 
     def components(self, result: Mapping[str, Any]) -> None:
-        rows = figures.components(mapping(result, "total"))
+        total = mapping(result, "total")
+        rows = figures.components(total)
         headings = ["component", "mean", "share", "p50", "p95", "evidence"]
-        table = self._table([*headings, "from and to"] if self._wide else headings, range(1, 5))
-        for row in rows:
-            cells = [Text(row.label, style=_SIDE_STYLES[row.side]), *_component_cells(row)]
-            if self._wide:
-                cells.append(Text(row.meaning, style="dim"))
-            table.add_row(*cells)
-        self._console.print(table)
+        cells = [[Text(row.label, SIDE_STYLES[row.side]), *_component_cells(row)] for row in rows]
+        if self._wide:
+            headings.append("from and to")
+            for line, row in zip(cells, rows, strict=True):
+                line.append(Text(row.meaning, style="dim"))
+        self._fitting_table(headings, cells, range(1, 5), ("p50", "evidence", "p95"))
+        if note := figures.coverage_note(total):
+            self._console.print(Text(note, style="dim"))
         self._console.print(Text(_GRADES, style="dim"))
         self._console.print()
 
@@ -184,8 +196,7 @@ class _Page:
                 told.update(new)
                 said += f". To do: {'; '.join(new)}"
             points.append(_Point(row.outcome.upper(), said, _CHECK_STYLES[row.outcome]))
-        passed = sum(row.outcome == "ok" for row in rows)
-        self._console.print(f"{passed} of {len(rows)} checks passed", highlight=False)
+        self._console.print(figures.checks_passed(rows), highlight=False)
         self._points(points)
         self._console.print()
 
@@ -222,6 +233,27 @@ class _Page:
             table.add_column(heading, justify="right" if index in right else "left", no_wrap=True)
         return table
 
+    def _fitting_table(
+        self,
+        headings: Sequence[str],
+        cells: Sequence[Sequence[Text]],
+        right: Container[int],
+        droppable: Sequence[str],
+    ) -> None:
+        """Print a table without the columns that the console has no room for."""
+        widths = [
+            width_of(heading, (line[index].plain for line in cells), self._gap)
+            for index, heading in enumerate(headings)
+        ]
+        kept = kept_columns(headings, widths, droppable, self._console.width + self._gap)
+        table = self._table(
+            [headings[index] for index in kept],
+            [place for place, index in enumerate(kept) if index in right],
+        )
+        for line in cells:
+            table.add_row(*(line[index] for index in kept))
+        self._console.print(table)
+
     def _bar(self, shares: Shares | None) -> Text:
         if shares is None:
             return Text(MISSING, style="dim")
@@ -230,60 +262,10 @@ class _Page:
     def _legend(self) -> Text:
         legend = Text("times in ms; ", style="dim")
         for side in SIDES:
-            legend.append(self._glyphs[side], style=_SIDE_STYLES[side])
+            legend.append(self._glyphs[side], style=SIDE_STYLES[side])
             legend.append(f" {side}  ")
         legend.rstrip()
         return legend
-
-
-def share_bar(shares: Shares, width: int, encoding: str) -> Text:
-    """`shares` drawn as a bar of `width` cells, in characters that `encoding` has."""
-    glyphs = _glyphs(encoding)
-    drawn = Text()
-    for side, cells in bar(shares, width):
-        drawn.append(glyphs[side] * cells, style=_SIDE_STYLES[side])
-    return drawn
-
-
-def _is_utf8(encoding: str) -> bool:
-    return encoding.lower().replace("-", "").startswith("utf8")
-
-
-def _glyphs(encoding: str) -> dict[Side, str]:
-    return _GLYPHS if _is_utf8(encoding) else _GLYPHS_ASCII
-
-
-def bar(shares: Shares, width: int) -> list[tuple[Side, int]]:
-    """How many of `width` cells each side gets: largest remainders, so they add up to `width`."""
-    exact = [(side, share * width) for side, share in shares.parts()]
-    cells = {side: int(value) for side, value in exact}
-    by_remainder = sorted(exact, key=lambda item: item[1] - int(item[1]), reverse=True)
-    for side, _ in by_remainder[: width - sum(cells.values())]:
-        cells[side] += 1
-    return [(side, cells[side]) for side, _ in exact]
-
-
-def cut_middle(text: str, width: int, mark: str = "…") -> str:
-    """`text` in at most `width` terminal cells: where it is longer, its middle becomes `mark`.
-
-    Both ends stay, since names of endpoints differ at their end and are told apart by their start.
-    """
-    if cell_len(text) <= width:
-        return text
-    room = width - cell_len(mark)
-    head = _fitting(text, (room + 1) // 2)
-    tail = _fitting(text[::-1], room // 2)[::-1]
-    return f"{head}{mark}{tail}"
-
-
-def _fitting(text: str, width: int) -> str:
-    """The longest start of `text` that takes at most `width` cells."""
-    used = 0
-    for index, char in enumerate(text):
-        used += cell_len(char)
-        if used > width:
-            return text[:index]
-    return text
 
 
 def _endpoint_cells(row: EndpointRow) -> list[str]:
@@ -303,12 +285,12 @@ def _share_cells(shares: Shares | None) -> list[str]:
     return [percent(share) for share in (shares.service, shares.network, shares.generator)]
 
 
-def _component_cells(row: ComponentRow) -> list[str | Text]:
+def _component_cells(row: ComponentRow) -> list[Text]:
     grade_style = {"measured": "", "bounded": "cyan", "estimated": "magenta"}
     return [
-        milliseconds(row.mean_ms),
-        percent(row.share),
-        milliseconds(row.p50_ms),
-        milliseconds(row.p95_ms),
+        Text(milliseconds(row.mean_ms)),
+        Text(percent(row.share)),
+        Text(milliseconds(row.p50_ms)),
+        Text(milliseconds(row.p95_ms)),
         Text(row.grade or MISSING, style=grade_style.get(row.grade or "", "dim")),
     ]
