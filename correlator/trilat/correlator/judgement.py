@@ -118,13 +118,22 @@ def assess(objective: Objective, run: Run) -> Judgement:
     return Judgement(objective, value, holds, without, finding)
 
 
-def too_slow_for(room: float | None, total: Sketch, lead: str) -> Finding:
+_LOST = "the load generator was the limit, it lost the rest between the requests"
+_THINKING = (
+    "the users' own wait_time took the rest, so this rate needs more users or a shorter wait_time"
+)
+
+
+def too_slow_for(
+    room: float | None, total: Sketch, lead: str, *, thinking: bool = False
+) -> Finding:
     """Who is answerable for a rate that was not reached.
 
     Args:
         room: nanoseconds that a user had for one request (see `trilat.correlator.rate`).
         total: all requests of the run.
         lead: start of the sentence: what was reached of what.
+        thinking: users wait between their requests as they like, without a schedule.
     """
     mean = Statistic(None)
     took = mean.of(total, "response")
@@ -136,7 +145,7 @@ def too_slow_for(room: float | None, total: Sketch, lead: str) -> Finding:
         return Finding(
             Cause.GENERATOR,
             f"{lead}; each user had {ms(room, took)} for a request, and one took {ms(took, room)} "
-            "on average: the load generator was the limit, it lost the rest between the requests",
+            f"on average: {_THINKING if thinking else _LOST}",
         )
     cause, rest = assign(total, mean, lambda value: value <= room, blame=LIMIT)
     return Finding(
@@ -174,7 +183,8 @@ def _rate_missed(objective: Objective, sketch: Sketch, value: float, run: Run) -
         return Finding(Cause.GENERATOR, f"{lead}: the generator made more requests than allowed")
     # For the rate of one endpoint, all of them have to go faster by as much.
     wanted_per_s = objective.bound * run.total.requests / max(sketch.requests, 1)
-    return too_slow_for(room_ns(run.manifest, run.total, wanted_per_s), run.total, lead)
+    room = room_ns(run.manifest, run.total, wanted_per_s)
+    return too_slow_for(room, run.total, lead, thinking=run.manifest.thinking)
 
 
 def _unproven(objective: Objective, sketch: Sketch) -> Finding | None:

@@ -163,6 +163,13 @@ class Manifest:
         """Whether the run ended without a word of its own: by a kill, say."""
         return self.ended_wall_ns is None or REBUILT_NOTE in self.notes
 
+    @property
+    def thinking(self) -> bool:
+        """Whether no user class has a schedule: each user waits as its ``wait_time`` has it."""
+        return bool(self.user_classes) and not any(
+            each["target_rate_per_s"] for each in self.user_classes
+        )
+
     def to_json(self) -> dict[str, Any]:
         """The manifest as ``run.json`` holds it.
 

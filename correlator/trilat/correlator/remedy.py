@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from trilat.agent.records import COMPONENTS, Component, Side
 
+from .rate import measured_s
 from .report.text import clean, count, percent
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ Queueing grows with 1 / (1 - utilisation): at 80 % a request waits for four othe
 """
 
 _SEND_SHARE_IN_STEP = 0.15
+_COSTS_MAX = 3.0  # a delay of up to so many CPU times of a request is the client's own work
 _CPU_LOW = 60.0
 _CPU_BUSY = 50.0  # below that, cheaper requests or more processes change little
 _ERRORS_MAX = 3
@@ -70,15 +72,28 @@ def in_step(manifest: Manifest, total: Sketch) -> bool | None:
     """Whether users fire in the same instant and queue for one process; None if unknown.
 
     The sign of it is a long wait before sending while the processor is far from busy: what the
-    requests wait for is each other. Failed requests have no such sign (a refused connection is all
-    sending), so where most failed it is unknown.
+    requests wait for is each other, longer than a request costs the client itself. Failed requests
+    have no such sign (a refused connection is all sending), so where most failed it is unknown.
     """
     cpu = manifest.generator_cpu_percent
-    if cpu is None or not total.histogram(Component.GENERATOR_SEND.label).count:
+    send = total.histogram(Component.GENERATOR_SEND.label)
+    cost_ns = _cost_ns(manifest, total)
+    if cpu is None or cost_ns is None or not send.count or mostly_failed(total):
         return None
-    if mostly_failed(total):
+    return (
+        manifest.users > 1
+        and cpu["mean"] < _CPU_LOW
+        and send_share(total) > _SEND_SHARE_IN_STEP
+        and send.mean_ns > _COSTS_MAX * cost_ns
+    )
+
+
+def _cost_ns(manifest: Manifest, total: Sketch) -> float | None:
+    """CPU time of the generator for one request, Locust's own housekeeping included."""
+    cpu, seconds = manifest.generator_cpu_percent, measured_s(manifest, total)
+    if cpu is None or not seconds or not total.requests:
         return None
-    return cpu["mean"] < _CPU_LOW and send_share(total) > _SEND_SHARE_IN_STEP
+    return 1e9 * seconds * manifest.processes * cpu["mean"] / 100 / total.requests
 
 
 def mostly_failed(total: Sketch) -> bool:
@@ -91,10 +106,13 @@ def generator_remedies(manifest: Manifest, total: Sketch) -> str:
     cpu = manifest.generator_cpu_percent
     busy = cpu is None or cpu["mean"] >= _CPU_BUSY
     together = bool(in_step(manifest, total))
+    cost_ns, delay = _cost_ns(manifest, total), total.histogram("generator")
+    own_work = cost_ns is not None and bool(delay.count) and delay.mean_ns <= _COSTS_MAX * cost_ns
     remedies = []
     if together:
         remedies.append(_spread(manifest))
-    if (busy or together) and any(each["client"] == "HttpUser" for each in manifest.user_classes):
+    client_counts = busy or together or own_work
+    if client_counts and any(each["client"] == "HttpUser" for each in manifest.user_classes):
         remedies.append(
             "use FastHttpUser in place of HttpUser, which costs about a fifth of the CPU time"
         )
@@ -108,7 +126,7 @@ def generator_remedies(manifest: Manifest, total: Sketch) -> str:
         remedies.append("run the generator on another host than the service")
     elif busy:
         remedies.append("add Locust workers on further hosts")
-    if not busy and not together:
+    if not remedies:
         remedies.append(
             "find out what blocks the generator, whose CPU time is low: blocking calls in tasks, "
             "or other programs on its host"

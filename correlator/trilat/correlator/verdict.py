@@ -156,7 +156,8 @@ def _pace(run: Run, *, beside: bool) -> list[Finding]:
         f"{'As to the rate: it' if beside else 'The rate'} was {rate(pace.reached_per_s)} "
         f"{pace.unit}/s of {rate(pace.target_per_s)} wanted ({percent(pace.ratio)})"
     )
-    return [too_slow_for(room_ns(run.manifest, run.total), run.total, lead)]
+    room = room_ns(run.manifest, run.total)
+    return [too_slow_for(room, run.total, lead, thinking=run.manifest.thinking)]
 
 
 def _coverage(run: Run, *, told: bool) -> list[Finding]:

@@ -506,7 +506,7 @@ def test_reasons_do_not_contradict_each_other(
     verdict = _judge(make_book, manifest, "p95<=50ms", groups=[_group(service=60.0)])
     assert verdict.cause == "service"
     assert verdict.reasons[1].startswith("As to the rate: it was 784 requests/s of 1,570 wanted")
-    assert "the load generator was the limit" in verdict.reasons[1]
+    assert "the users' own wait_time took the rest" in verdict.reasons[1]
     assert "not the service" not in " ".join(verdict.reasons)
 
 

@@ -18,7 +18,7 @@ Locust's own options stand behind "--" and mean what they always mean:
 
 \b
   trilat run -f locustfile.py --slo 'p95<=50ms' -- \\
-      --headless --host http://127.0.0.1:8000 --users 50 --run-time 30s
+      --headless --host http://127.0.0.1:8000 --users 50 --spawn-rate 50 --run-time 30s
 
 The locustfile needs no change. Workers of a distributed run are started in the same way, with
 --worker behind the "--"; the master writes the result. Ctrl-C stops the load and judges what there
@@ -47,7 +47,7 @@ class _RunCommand(click.Command):
         except click.NoSuchOption as error:
             raise click.UsageError(
                 f"{error.format_message().rstrip('.')}; Locust's options go behind --, as in "
-                "trilat run -f locustfile.py -- --headless --users 50",
+                "trilat run -f locustfile.py -- --headless --users 50 --spawn-rate 50",
                 ctx,
             ) from error
 
