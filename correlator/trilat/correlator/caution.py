@@ -54,10 +54,10 @@ def notes(run: Run) -> list[str]:
     manifest = run.manifest
     if manifest.target_rate_per_s is not None or not manifest.users:
         return []
+    users = "1 user" if manifest.users == 1 else f"{count(manifest.users)} users"
     return [
-        f"{count(manifest.users)} user{'' if manifest.users == 1 else 's'}, no rate: each waits for its answer, so a slower service "
-        "gets fewer requests. For a rate that is held use constant_throughput, or name the rate "
-        "with --trilat-target-rate."
+        f"{users}, no rate: each waits for its answer, so a slower service gets fewer requests. For "
+        "a rate that is held use constant_throughput, or name the rate with --trilat-target-rate."
     ]
 
 
