@@ -56,8 +56,8 @@ def notes(run: Run) -> list[str]:
         return []
     users = "1 user" if manifest.users == 1 else f"{count(manifest.users)} users"
     return [
-        f"{users}, no rate: each waits for its answer, so a slower service gets fewer requests. For "
-        "a rate that is held use constant_throughput, or name the rate with --trilat-target-rate."
+        f"{users}, no rate: each waits for its answer, so a slower service gets fewer requests. "
+        "For a rate that is held use constant_throughput, or name it with --trilat-target-rate."
     ]
 
 
