@@ -78,6 +78,7 @@ class Recorder:
         """Counters of what is missing from the evidence; all 0 on a healthy run."""
         return {
             "journal_dropped": self._journal.dropped_segments,
+            "journal_untaken": self._journal.dropped_untaken,
             "journal_lost_to_disk": self._journal.lost_to_disk,
             "unmarked": self.unmarked,
             "without_time": self.without_time,

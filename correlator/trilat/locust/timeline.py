@@ -11,7 +11,7 @@ earlier ones spent outside the generator adds up in ``prior_ns``.
 from __future__ import annotations
 
 from time import perf_counter_ns, time_ns
-from typing import Any, Final
+from typing import Any
 
 from greenlet import getcurrent
 
@@ -20,10 +20,7 @@ from trilat.agent.records import UNKNOWN
 from trilat.agent.stamp import EMPTY
 from trilat.agent.tcp import RECEIVE_STAMP
 
-__all__ = ["ATTRIBUTE", "Timeline", "attach", "current"]
-
-ATTRIBUTE: Final = "trilat_timeline"
-"""Where a greenlet, and later the response, carries its timeline."""
+__all__ = ["Timeline", "attach", "current"]
 
 _SENT = int(MarkFlag.SENT)
 _ANSWERED = int(MarkFlag.ANSWERED)
@@ -34,7 +31,7 @@ _unpack_stamp = RECEIVE_STAMP.unpack
 
 def current() -> Timeline | None:
     """The timeline that is open in the current greenlet."""
-    timeline: Timeline | None = getattr(getcurrent(), ATTRIBUTE, None)
+    timeline: Timeline | None = getattr(getcurrent(), "trilat_timeline", None)
     return timeline
 
 
