@@ -133,12 +133,14 @@ class Timeline:
         Returns:
             Whether they are the first of an answer.
         """
+        # In this order: a pause between the two must not make a stamp seem older than the request.
+        wall = time_ns()
         now = perf_counter_ns()
         self.turned = True
         if not size:
             return False
         self.last_read = now
-        self.read_wall = wall = time_ns()
+        self.read_wall = wall
         lay = wall - self.peeked_wall
         self.last_lay = lay if self.peeked_wall and 0 <= lay <= now - self.sent else UNKNOWN
         if self.first_read >= 0:

@@ -3,5 +3,33 @@
 from __future__ import annotations
 
 import sys
+import time
+from collections.abc import Iterator
+
+import pytest
 
 collect_ignore_glob = [] if "trilat.locust" in sys.modules else ["*"]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _kernel_stamps_are_on() -> Iterator[None]:
+    """Keep the kernel stamping: it begins a moment after a machine's first socket asks for it.
+
+    A run opens such a socket before its first request; a test's first request is at once.
+    """
+    # Not at the top: this file is imported, and its tests ignored, in unpatched processes too.
+    from trilat.agent.tcp import STAMP_BUFFER  # noqa: PLC0415
+    from trilat.locust.sockets import ask_early  # noqa: PLC0415
+
+    with ask_early() as early:
+        early.bind(("127.0.0.1", 0))
+        early.settimeout(10)
+        gives_up = time.monotonic() + 10
+        while time.monotonic() < gives_up:
+            early.sendto(b"?", early.getsockname())
+            if early.recvmsg(1, STAMP_BUFFER)[1]:
+                break
+            time.sleep(0.01)
+        else:
+            raise RuntimeError("the kernel gives no receive stamps")
+        yield
