@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trilat.agent.errors import JournalError
-from trilat.agent.journal import HEADER_SIZE, OTHER, JournalWriter, journal_files, read_segment
+from trilat.agent.journal import OTHER, JournalWriter
 from trilat.agent.layout import EXCHANGE
+from trilat.agent.segment import HEADER_SIZE, journal_files, read_segment
 
 if TYPE_CHECKING:
     from tests.agent.conftest import MakeRecord, ReadRecords, Record
@@ -198,11 +199,17 @@ def test_files_are_listed_in_the_order_of_writing(tmp_path: Path, make_record: M
             writer.append(*make_record(number))
         writer.close()
     for last in (9_999, 10_000):
-        (tmp_path / f"worker-2-{last:06d}.trilat").touch()
+        (tmp_path / f"worker-2-{last:06d}.trilat").write_bytes(b"begun")
     names = [path.name for path in journal_files(tmp_path)]
     ends = [int(name[-13:-7]) for name in names]
     assert ends == [*range(1, 13), *range(1, 13), 9_999, 10_000]
     assert all(name.startswith("worker-10-") for name in names[:12])
+
+
+def test_file_that_was_never_begun_is_none(tmp_path: Path) -> None:
+    """A writer killed between the making of a file and its header leaves it empty."""
+    (tmp_path / "x-000001.trilat").touch()
+    assert journal_files(tmp_path) == []
 
 
 def test_facts_that_do_not_fit_are_refused(tmp_path: Path) -> None:

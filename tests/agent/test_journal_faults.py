@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from trilat.agent.errors import JournalError
-from trilat.agent.journal import HEADER_SIZE, JournalWriter, journal_files, read_segment
+from trilat.agent.journal import JournalWriter
 from trilat.agent.layout import EXCHANGE
+from trilat.agent.segment import HEADER_SIZE, journal_files, read_segment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,11 +79,11 @@ def test_killed_writer_leaves_all_that_it_wrote(tmp_path: Path, read_records: Re
     assert writer.returncode == -signal.SIGKILL
     files = journal_files(tmp_path)
     assert len(files) > 1
-    assert files[-1].stat().st_size > HEADER_SIZE + len(read_segment(files[-1]).records)
     numbers = []
     for path in files:
         exchanges, names = read_records(read_segment(path).records)
-        assert names == {0: "GET\t/"}
+        # The kill may come when a file has its header only, or not even room for one more record.
+        assert names == {0: "GET\t/"} or (path == files[-1] and not names and not exchanges)
         for exchange in exchanges:
             assert exchange[5:20] == (*[exchange[5]] * 14, exchange[5].to_bytes(48, "little"))
             numbers.append(exchange[5])

@@ -9,10 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trilat.agent.layout import EXCHANGE, NAME, Field, RecordLayout
+from trilat.agent.layout import EXCHANGE, NAME, SERVED, Field, RecordLayout, name_layout
 from trilat.agent.stamp import STAMP
 
-LAYOUTS = pytest.mark.parametrize("layout", [EXCHANGE, NAME], ids=["exchange", "name"])
+SERVED_NAME = name_layout(SERVED.size)
+LAYOUTS = pytest.mark.parametrize(
+    ("layout", "size"),
+    [
+        (EXCHANGE, EXCHANGE.size),
+        (NAME, EXCHANGE.size),
+        (SERVED, SERVED.size),
+        (SERVED_NAME, SERVED.size),
+    ],
+    ids=["exchange", "exchange-name", "served", "served-name"],
+)
 
 
 def _values(field: Field) -> st.SearchStrategy[Any]:
@@ -24,9 +34,9 @@ def _values(field: Field) -> st.SearchStrategy[Any]:
 
 
 @LAYOUTS
-def test_records_of_all_kinds_have_one_size(layout: RecordLayout) -> None:
+def test_records_of_a_file_have_one_size(layout: RecordLayout, size: int) -> None:
     """A journal is an array: one size, whole words, the kind first and the commit last."""
-    assert layout.size == EXCHANGE.size == layout.packer.size
+    assert layout.size == size == layout.packer.size
     assert layout.size % 8 == 0
     assert layout.fields[0] == Field("kind", "H")
     assert layout.fields[-1] == Field("commit", "I")
@@ -46,10 +56,10 @@ def test_stamp_goes_into_the_record_as_it_came(values: tuple[Any, ...]) -> None:
 
 
 @LAYOUTS
-def test_description_is_enough_to_read_a_record(layout: RecordLayout) -> None:
+def test_description_is_enough_to_read_a_record(layout: RecordLayout, size: int) -> None:
     """The names, formats and units in a file's header make the same structure again."""
     described = layout.describe()
-    assert struct.Struct("<" + "".join(format_ for _, format_, _ in described)).size == layout.size
+    assert struct.Struct("<" + "".join(format_ for _, format_, _ in described)).size == size
     assert all(isinstance(text, str) for field in described for text in field)
     assert [name for name, _, unit in described if name.endswith("_ns") and not unit] == [
         name for name, _, _ in described if name.startswith("service_") and name.endswith("_ns")

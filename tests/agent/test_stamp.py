@@ -146,4 +146,4 @@ def test_other_lengths_cannot_be_decoded(packed: bytes) -> None:
 def test_packing_by_hand_gives_the_same_header() -> None:
     """The way without a `ServiceMarks`, which the middleware goes, ends in the same bytes."""
     packed = find(encode(ONE), ONE.span)
-    assert server_timing(ONE.app_ns, ONE.queue_ms, packed) == encode(ONE)
+    assert server_timing(ONE.app_ns, ONE.queue_ms, ONE.blocked_ns, packed) == encode(ONE)

@@ -3,45 +3,48 @@
 What was written survives the process, however it ends, since the pages belong to the kernel. Each
 record ends in a sequence number that is written last, so a record cut short by a kill is seen as
 such. Files are reserved on disk before they are mapped: a full disk is an error at a known moment,
-not a signal in the middle of a request. The number of files is bounded; the oldest goes first.
+not a signal in the middle of a request. The number of files is bounded, and their age where asked
+for; the oldest goes first. `trilat.agent.segment` reads what is written here.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import mmap
 import os
-import stat
 from collections import deque
+from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
-from struct import Struct
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from .clock import SYSTEM_CLOCK, Clock
 from .errors import JournalError
-from .layout import EXCHANGE, NAME
+from .files import try_lock
+from .layout import EXCHANGE, NAME_OVERHEAD, Kind, RecordLayout, describe_kinds, name_layout
+from .native import start_thread
+from .segment import HEADER_SIZE, MAGIC, SEGMENT_BYTES_MAX, SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["HEADER_SIZE", "OTHER", "JournalWriter", "Segment", "journal_files", "read_segment"]
+__all__ = ["OTHER", "JournalWriter"]
 
-MAGIC = b"TRILAT-JOURNAL 1\n"
-HEADER_SIZE = 4096
-SUFFIX = ".trilat"
 OTHER = "*\t(other)"
 """The text (method, tab, name) of what has a text of its own no more."""
-_COMMIT = Struct("<I")
-_MASK = 0xFFFFFFFF
-_KINDS = {str(int(layout.kind)): layout.describe() for layout in (EXCHANGE, NAME)}
+_NAME = int(Kind.NAME)
+_RECORDS_MIN = 16
+_LOOK_EVERY = 64  # records between two looks at the clock
+_AGES = 8  # files that a maximum age is divided into
 
 logger = logging.getLogger("trilat.journal")
 
 
 class JournalWriter:
-    """Appends exchange records, and the texts they point to, to a bounded series of files.
+    """Appends the records of one side, and the texts they point to, to a bounded series of files.
 
     Where the directory cannot be written, or the disk fills, records go to memory of the same
     bound: one warning, `lost_to_disk` counts them, and the caller goes on untouched. One thread
@@ -51,16 +54,25 @@ class JournalWriter:
         directory: where the files go; it must exist.
         stem: start of each file's name, unique to this process.
         facts: what the header says of the writer (run, host, process); JSON values.
-        segment_bytes: size of one file.
+        segment_bytes: size of one file, `SEGMENT_BYTES_MAX` at most.
         max_segments: how many files stay; older ones are deleted and counted in
             `dropped_segments`. As many segments wait for `take_new`; where nobody takes, the
             oldest go and are counted in `dropped_untaken`.
+        layout: of the records.
+        max_age_s: how long a record stays on disk, in seconds: as long as records come, at most
+            that and at least seven eighths of it. Files that go for it are counted in
+            `dropped_segments`. None: for as long as there is room.
+        keep_new: whether full files are set aside for `take_new`. Where nobody takes, False saves
+            the memory; `take_new` then gives what the open file holds.
+        delete_in_thread: whether files that go are deleted by a thread of their own: it takes
+            milliseconds, for which an event loop should not wait.
+        clock: tells the files' age.
 
     Raises:
         JournalError: the facts do not fit the file's header.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - options, by keyword
         self,
         directory: Path,
         stem: str,
@@ -68,38 +80,51 @@ class JournalWriter:
         *,
         segment_bytes: int = 8 * 2**20,
         max_segments: int = 64,
+        layout: RecordLayout = EXCHANGE,
+        max_age_s: float | None = None,
+        keep_new: bool = True,
+        delete_in_thread: bool = False,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._directory = directory
         self._stem = stem
         self._facts = dict(facts)
-        self._struct = EXCHANGE.packer
-        self._name_struct = NAME.struct
-        self._per_segment = max((segment_bytes - HEADER_SIZE) // EXCHANGE.size, 16)
+        self._layout = layout
+        self._size = layout.size
+        self._pack_into = layout.packer.pack_into
+        self._pack_name_into = name_layout(self._size).struct.pack_into
+        room = min(segment_bytes, SEGMENT_BYTES_MAX) - HEADER_SIZE
+        self._per_segment = max(room // self._size, _RECORDS_MIN)
         self._max_segments = max_segments
+        self._max_age_ns = None if max_age_s is None else round(max_age_s * 1e9)
+        self._keep_new = keep_new
+        self._delete = _delete_in_thread if delete_in_thread else _delete
+        self._now_ns = clock.monotonic_ns
         self._segment = 0
-        self._files: list[Path] = []
+        self._closed: deque[tuple[Path, int]] = deque()
         self._names: dict[str, int] = {}
         self._name_records = 0
         self._pending: deque[bytes] = deque()
         self._path: Path | None
         self._map: mmap.mmap
         self._offset = self._taken = HEADER_SIZE
-        self._count = 0
+        self._count = self._look_at = self._opened_ns = 0
+        self._warned = False
         self.dropped_segments = 0
         self.dropped_untaken = 0
         self.lost_to_disk = 0
         self._open_segment()
 
     def append(self, *values: Any) -> None:
-        """Write one record: the fields of ``EXCHANGE.packer`` without ``commit``.
+        """Write one record: the fields of the layout's ``packer`` without ``commit``.
 
         Raises:
             struct.error: a value does not fit its field.
         """
-        if self._count >= self._per_segment:
-            self._roll()
-        self._struct.pack_into(self._map, self._offset, *values, self._count + 1 & _MASK)
-        self._offset += self._struct.size
+        if self._count >= self._look_at:
+            self._look()
+        self._pack_into(self._map, self._offset, *values, self._count + 1)
+        self._offset += self._size
         self._count += 1
         if self._path is None:
             self.lost_to_disk += 1
@@ -128,7 +153,7 @@ class JournalWriter:
         self._finish_segment()
 
     def _learn(self, text: str) -> int:
-        parts = _name_parts(text)
+        parts = self._parts(text)
         room = self._per_segment // 4 - 1  # one record is kept for OTHER
         if self._name_records + len(parts) > room and text != OTHER:
             return self.name_id(OTHER)
@@ -141,20 +166,44 @@ class JournalWriter:
 
     def _write_name(self, number: int, parts: list[bytes]) -> None:
         for part, raw in enumerate(parts):
-            values = (NAME.kind, part, number, raw)
-            self._name_struct.pack_into(self._map, self._offset, *values, self._count + 1 & _MASK)
-            self._offset += self._struct.size
+            values = (_NAME, part, number, raw)
+            self._pack_name_into(self._map, self._offset, *values, self._count + 1)
+            self._offset += self._size
             self._count += 1
+
+    def _parts(self, text: str) -> list[bytes]:
+        raw = text.encode(errors="replace")
+        width = self._size - NAME_OVERHEAD
+        return [raw[start : start + width] for start in range(0, max(len(raw), 1), width)]
+
+    def _look(self) -> None:
+        """Begin a new file where this one is full or old, and let go of those that are too old."""
+        if self._count >= self._per_segment or self._is_older(self._opened_ns, eighths=1):
+            self._roll()
+        else:
+            self._drop_oldest(keep=self._max_segments)
+            self._plan_look()
+
+    def _plan_look(self) -> None:
+        soon = self._per_segment if self._max_age_ns is None else self._count + _LOOK_EVERY
+        self._look_at = min(soon, self._per_segment)
+
+    def _is_older(self, since_ns: int, *, eighths: int) -> bool:
+        """Whether that many eighths of the maximum age have gone by."""
+        if self._max_age_ns is None:
+            return False
+        return self._now_ns() - since_ns > self._max_age_ns * eighths // _AGES
 
     def _roll(self) -> None:
         self._set_aside()
         self._finish_segment()
         self._open_segment()
         for text, number in self._names.items():  # each file can be read by itself
-            self._write_name(number, _name_parts(text))
+            self._write_name(number, self._parts(text))
+        self._plan_look()
 
     def _set_aside(self) -> None:
-        if self._offset > self._taken:
+        if self._keep_new and self._offset > self._taken:
             self._pending.append(self._map[self._taken : self._offset])
             self._taken = self._offset
         if len(self._pending) > self._max_segments:
@@ -163,59 +212,81 @@ class JournalWriter:
 
     def _open_segment(self) -> None:
         self._segment += 1
-        size = HEADER_SIZE + self._per_segment * EXCHANGE.size
+        size = HEADER_SIZE + self._per_segment * self._size
         path = self._directory / f"{self._stem}-{self._segment:06d}{SUFFIX}"
-        self._drop_oldest()
+        self._drop_oldest(keep=self._max_segments - 1)
         header = self._header()
         try:
-            self._map = _map_file(path, size)
+            self._map = _map_file(path, size, header)
         except OSError as error:
-            if not self.lost_to_disk:
+            if not self._warned:
+                self._warned = True
                 logger.warning("no journal on disk, going on in memory: %s", error)
             self._path = None
             self._map = mmap.mmap(-1, size)
         else:
             self._path = path
-            self._files.append(path)
-        self._map[:HEADER_SIZE] = header
         self._offset = self._taken = HEADER_SIZE
         self._count = 0
+        self._opened_ns = self._now_ns()
+        self._plan_look()
 
     def _header(self) -> bytes:
         described = {
-            "record_size": EXCHANGE.size,
-            "kinds": _KINDS,
+            **self._facts,
+            "record_size": self._size,
+            "kinds": describe_kinds(self._layout),
             "segment": self._segment,
             "dropped_segments": self.dropped_segments,
-            **self._facts,
         }
         text = MAGIC + json.dumps(described).encode() + b"\n"
         if len(text) > HEADER_SIZE:
             raise JournalError(f"journal header of {len(text)} bytes; at most {HEADER_SIZE}")
         return text.ljust(HEADER_SIZE, b" ")
 
-    def _drop_oldest(self) -> None:
-        while len(self._files) >= self._max_segments:
-            with suppress(OSError):
-                self._files.pop(0).unlink()
-            self.dropped_segments += 1
+    def _drop_oldest(self, *, keep: int) -> None:
+        """Delete closed files until no more than ``keep`` are left and none is too old."""
+        closed, gone = self._closed, []
+        while closed and (len(closed) > keep or self._is_older(closed[0][1], eighths=_AGES - 1)):
+            gone.append(closed.popleft()[0])
+        if gone:
+            self.dropped_segments += len(gone)
+            self._delete(gone)
 
     def _finish_segment(self) -> None:
         self._map.close()
         if self._path is not None:
             with suppress(OSError):  # somebody removed the file: there is nothing to cut
                 os.truncate(self._path, self._offset)
+            self._closed.append((self._path, self._now_ns()))
 
 
-def _name_parts(text: str) -> list[bytes]:
-    raw = text.encode(errors="replace")
-    width = NAME.size - 12
-    return [raw[start : start + width] for start in range(0, max(len(raw), 1), width)]
+def _delete(paths: Iterable[Path]) -> None:
+    for path in paths:
+        with suppress(OSError):  # somebody else was quicker
+            path.unlink()
 
 
-def _map_file(path: Path, size: int) -> mmap.mmap:
+def _delete_in_thread(paths: Iterable[Path]) -> None:
+    try:
+        start_thread(partial(_delete, paths))
+    except RuntimeError:  # the system has no thread left
+        _delete(paths)
+
+
+def _map_file(path: Path, size: int, header: bytes) -> mmap.mmap:
+    """Make a file, reserve its room and map it.
+
+    The header comes first, by one call: whenever the process is killed, a file that is not empty
+    has its header. The lock stays as long as the mapping, and tells those who clear up that the
+    file is being written; it is there before the file has anything to look at.
+    """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     try:
+        with suppress(OSError):  # there are file systems without locks
+            try_lock(descriptor)
+        if os.write(descriptor, header) < len(header):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
         if hasattr(os, "posix_fallocate"):
             os.posix_fallocate(descriptor, 0, size)
         else:
@@ -226,74 +297,3 @@ def _map_file(path: Path, size: int) -> mmap.mmap:
         raise
     finally:
         os.close(descriptor)
-
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """One journal file as it was when it was read.
-
-    Attributes:
-        path: the file.
-        facts: what its header says.
-        records: whole records, raw; `trilat.agent.layout` says what is in them.
-    """
-
-    path: Path
-    facts: Mapping[str, Any]
-    records: bytes
-
-
-def journal_files(directory: Path) -> list[Path]:
-    """The journal files of a directory in the order in which they were written."""
-    return sorted(directory.glob(f"*{SUFFIX}"))
-
-
-def read_segment(path: Path) -> Segment:
-    """Read one file, also while it is being written or after its writer was killed.
-
-    Raises:
-        JournalError: not a journal, or of a version or layout that this release does not know.
-    """
-    try:
-        raw = _read_regular(path)
-    except OSError as error:
-        raise JournalError(f"{path}: {error.strerror}") from error
-    if not raw.startswith(MAGIC):
-        raise JournalError(f"{path}: not a trilat journal (version 1)")
-    try:
-        facts = json.loads(raw[len(MAGIC) : HEADER_SIZE])
-        known = facts["record_size"] == EXCHANGE.size and facts["kinds"] == _KINDS
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise JournalError(f"{path}: damaged header") from error
-    if not known:
-        raise JournalError(f"{path}: records of a layout that this release does not know")
-    return Segment(path, facts, _whole_records(raw, EXCHANGE.size))
-
-
-def _read_regular(path: Path) -> bytes:
-    """Read a file that must be one: a FIFO would wait for a writer, a device may never end."""
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    descriptor = os.open(path, flags)
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise JournalError(f"{path}: not a file")
-        with os.fdopen(descriptor, "rb", closefd=False) as file:
-            return file.read()
-    finally:
-        os.close(descriptor)
-
-
-def _whole_records(raw: bytes, size: int) -> bytes:
-    """Cut at the first record whose sequence number was not written.
-
-    Records are written in order by one writer, so the written ones are a prefix: bisect.
-    """
-    low, high = 0, max(len(raw) - HEADER_SIZE, 0) // size
-    while low < high:
-        middle = (low + high) // 2
-        end = HEADER_SIZE + (middle + 1) * size
-        if _COMMIT.unpack_from(raw, end - _COMMIT.size)[0] == middle + 1 & _MASK:
-            low = middle + 1
-        else:
-            high = middle
-    return raw[HEADER_SIZE : HEADER_SIZE + low * size]

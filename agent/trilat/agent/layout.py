@@ -1,8 +1,10 @@
 """The layout of journal records: what a file's header says of its own bytes.
 
-A journal holds records of one size and several kinds. Each kind is a list of fields; the list
-gives the `struct` to write with, the description in the file's header and, in the correlator, the
-numpy type to read with. All numbers are little-endian and nothing is padded.
+A journal file holds records of one size: those of one side (`EXCHANGE` of a generator, `SERVED` of
+a service), and the texts that they point to. Each kind is a list of fields; the list gives the
+`struct` to write with, the description in the file's header and, in the correlator, the numpy type
+to read with. All numbers are little-endian and nothing is padded. ``docs/journal.md`` describes the
+format for other languages.
 """
 
 from __future__ import annotations
@@ -13,8 +15,20 @@ from struct import Struct
 
 from .stamp import STAMP, STAMP_FIELDS
 
-__all__ = ["EXCHANGE", "NAME", "Field", "Kind", "MarkFlag", "RecordLayout"]
-
+__all__ = [
+    "EXCHANGE",
+    "LAYOUTS",
+    "NAME",
+    "NAME_OVERHEAD",
+    "SERVED",
+    "Field",
+    "Kind",
+    "MarkFlag",
+    "RecordLayout",
+    "ServedFlag",
+    "describe_kinds",
+    "name_layout",
+]
 
 _TAIL = "HHI"  # status, exchanges, commit
 
@@ -24,6 +38,7 @@ class Kind(IntEnum):
 
     EXCHANGE = 1
     NAME = 2
+    SERVED = 3
 
 
 class MarkFlag(IntFlag):
@@ -41,6 +56,21 @@ class MarkFlag(IntFlag):
     """The bytes were read inside OpenSSL: stamps are of the last segment seen to be waiting."""
     UNMARKED = 32
     """A custom client fired the event by itself: only the response time is known."""
+
+
+class ServedFlag(IntFlag):
+    """What a service saw of a request."""
+
+    MARKED = 1
+    """The request carried the marks of a run, and the token where one is asked for."""
+    STREAMED = 2
+    """The body came in more than one message."""
+    DISCONNECTED = 4
+    """The client went away before the end of the answer."""
+    RAISED = 8
+    """The application raised an exception."""
+    UNFINISHED = 16
+    """The application ended, or the process did, before it had handed over the whole answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,14 +146,65 @@ EXCHANGE = RecordLayout(
 )
 """What the generator's side tells of one request; all zero ``service_`` fields: no evidence."""
 
-NAME = RecordLayout(
-    Kind.NAME,
+SERVED = RecordLayout(
+    Kind.SERVED,
     (
         Field("kind", "H"),
-        Field("part", "H"),
+        Field("flags", "H"),
         Field("name_id", "I"),
-        Field("text", f"{EXCHANGE.size - 12}s", "UTF-8: method, tab, name"),
+        Field("trace_high", "Q"),
+        Field("trace_low", "Q"),
+        Field("span", "Q"),
+        # The 12 hexadecimal digits of a run's id as a number; 0 where the request named none.
+        Field("run", "Q"),
+        # When the application was called, on both clocks.
+        Field("called_wall_ns", "q", "ns since the epoch"),
+        Field("called_ns", "q", "ns, monotonic"),
+        # To the start of the answer, and to its last body message handed over.
+        Field("app_ns", "q", "ns after called_ns, -1 never"),
+        Field("end_ns", "q", "ns after called_ns, -1 never"),
+        Field("blocked_ns", "q", "ns of app_ns in which the loop was blocked, -1 unknown"),
+        Field("thread_wait_ns", "q", "ns of waiting for a thread of the pool"),
+        Field("gap_ns", "q", "ns, the longest between two messages of a streamed answer"),
+        Field("body_bytes", "Q", "bytes"),
+        Field("queue_ms", "i", "ms in the kernel before the call, -1 unknown"),
+        Field("messages", "I"),
+        Field("status", "H"),
+        Field("pad", "H"),
         Field("commit", "I"),
     ),
 )
-"""Text for a name_id; longer texts go on in the records that follow (part 1, 2, …)."""
+"""What a service tells of one request; all zero trace and span: the request named none."""
+
+NAME_OVERHEAD = 12
+"""Bytes of a name record that are not text."""
+
+
+def name_layout(size: int) -> RecordLayout:
+    """The record that gives a name_id its text, in a file whose records have ``size`` bytes.
+
+    Longer texts go on in the records that follow (part 1, 2, …).
+    """
+    return RecordLayout(
+        Kind.NAME,
+        (
+            Field("kind", "H"),
+            Field("part", "H"),
+            Field("name_id", "I"),
+            Field("text", f"{size - NAME_OVERHEAD}s", "UTF-8: method, tab, name"),
+            Field("commit", "I"),
+        ),
+    )
+
+
+NAME = name_layout(EXCHANGE.size)
+"""Texts in files of `EXCHANGE` records."""
+
+LAYOUTS = (EXCHANGE, SERVED)
+"""What a journal file can be full of; each file has one of them, and texts."""
+
+
+def describe_kinds(layout: RecordLayout) -> dict[str, list[list[str]]]:
+    """The kinds of record in a file of this layout, as its header describes them."""
+    kinds = (layout, name_layout(layout.size))
+    return {str(int(kind.kind)): kind.describe() for kind in kinds}

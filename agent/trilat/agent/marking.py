@@ -11,7 +11,7 @@ import secrets
 from binascii import a2b_hex
 from hmac import compare_digest
 from struct import Struct
-from typing import NamedTuple
+from typing import TypeAlias
 
 from .errors import UsageError
 
@@ -21,11 +21,10 @@ __all__ = [
     "TRACEPARENT_HEADER",
     "TraceContext",
     "new_run_id",
-    "parse_traceparent",
     "run_header",
     "run_is_allowed",
-    "span_of",
     "token_bytes",
+    "trace_context",
 ]
 
 RUN_HEADER = "Trilat-Run"
@@ -42,16 +41,12 @@ _TO_SHAPE = bytes(
 )
 _SHAPE = b"-".join(b"h" * length for length in (2, 32, 16, 2))
 _LENGTH = len(_SHAPE)
-_NO_TRACE = b"0" * 32
-_NO_SPAN = b"0" * 16
-_SPAN = Struct(">Q")
+_IDS = Struct(">BQQQx")  # version, trace id in two halves, span id; the flags are left out
+_FORBIDDEN_VERSION = 0xFF
 
-
-class TraceContext(NamedTuple):
-    """Trace id (128 bits) and span id (64 bits) of a request."""
-
-    trace: int
-    span: int
+TraceContext: TypeAlias = tuple[int, int, int]
+"""Trace id (128 bits, in two halves) and span id (64 bits) of a request; a plain tuple, since each
+request of a service has one made."""
 
 
 def new_run_id() -> str:
@@ -94,36 +89,20 @@ def token_bytes(token: str) -> bytes:
     return token.encode("ascii")
 
 
-def parse_traceparent(value: str) -> TraceContext | None:
-    """Read a ``traceparent`` header; None where it does not follow the specification."""
-    raw = value.encode("ascii", "replace")
-    if not _is_traceparent(raw):
-        return None
-    return TraceContext(int(raw[3:35], 16), int(raw[36:52], 16))
+def trace_context(value: bytes) -> TraceContext | None:
+    """Read a ``traceparent`` header; None where it does not follow the specification.
 
-
-def span_of(value: bytes) -> int:
-    """The span id in a ``traceparent`` header; 0 where it does not follow the specification."""
-    if not _is_traceparent(value):
-        return 0
-    span: int
-    (span,) = _SPAN.unpack(a2b_hex(value[36:52]))
-    return span
-
-
-def _is_traceparent(value: bytes) -> bool:
-    """Section 3.2 of the specification: ``version-trace-parent-flags``, lower-case hexadecimal.
-
+    Section 3.2 of the specification: ``version-trace-parent-flags``, lower-case hexadecimal.
     Neither id may be all zero. Version ff is forbidden; version 00 ends after its flags, and a
     later version may go on behind a dash.
     """
     if len(value) > _LENGTH:
         if value[:2] == b"00" or value[_LENGTH] != _DASH:
-            return False
+            return None
         value = value[:_LENGTH]
-    return (
-        value.translate(_TO_SHAPE) == _SHAPE
-        and value[3:35] != _NO_TRACE
-        and value[36:52] != _NO_SPAN
-        and value[:2] != b"ff"
-    )
+    if value.translate(_TO_SHAPE) != _SHAPE:
+        return None
+    version, trace_high, trace_low, span = _IDS.unpack(a2b_hex(value.replace(b"-", b"")))
+    if version == _FORBIDDEN_VERSION or not span or not (trace_high or trace_low):
+        return None
+    return trace_high, trace_low, span
