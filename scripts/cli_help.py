@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import click
 
 from trilat.correlator.commands.group import trilat
@@ -24,11 +26,17 @@ def page() -> str:
         max_content_width=_WIDTH,
         help_option_names=trilat.context_settings["help_option_names"],
     ) as context:
-        sections = [_section("trilat", trilat.get_help(context))]
-        for name, command in trilat.commands.items():
-            with click.Context(command, parent=context, info_name=name) as inner:
-                sections.append(_section(f"trilat {name}", command.get_help(inner)))
+        sections = list(_sections(trilat, context))
     return "\n".join([_HEAD, *sections])
+
+
+def _sections(command: click.Command, context: click.Context) -> Iterator[str]:
+    """A command's help, and that of the commands in it."""
+    yield _section(context.command_path, command.get_help(context))
+    if isinstance(command, click.Group):
+        for name, inner in command.commands.items():
+            with click.Context(inner, parent=context, info_name=name) as below:
+                yield from _sections(inner, below)
 
 
 def _section(title: str, text: str) -> str:

@@ -10,12 +10,14 @@ import numpy.typing as npt
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trilat.agent.journal import JournalWriter, journal_files, read_segment
-from trilat.agent.layout import EXCHANGE, NAME, Kind
+from trilat.agent.journal import JournalWriter
+from trilat.agent.layout import EXCHANGE, NAME, SERVED, Kind, name_layout
+from trilat.agent.segment import journal_files, read_segment
 from trilat.agent.stamp import EMPTY
 from trilat.correlator.frames import (
     EXCHANGE_DTYPE,
     NAME_DTYPE,
+    SERVED_DTYPE,
     Names,
     read_records,
     split_records,
@@ -105,3 +107,28 @@ def test_a_real_journal_is_read(tmp_path: Path) -> None:
     names.learn(parts)
     assert names.label(int(rows["name_id"][0])) == ("POST", "/orders")
     assert rows["status"].tolist() == [200]
+
+
+def test_a_journal_of_a_service_is_read(tmp_path: Path) -> None:
+    """Its records have a layout, and its names a width, of their own."""
+    writer = JournalWriter(tmp_path, "service", {}, layout=SERVED)
+    name = "/" + "ä" * 200
+    number = writer.name_id(f"GET\t{name}")
+    writer.append(Kind.SERVED, 1, number, *[0] * (len(SERVED.fields) - 6), 404, 0)
+    writer.close()
+    segment = read_segment(journal_files(tmp_path)[0])
+    rows, parts = split_records(segment.records, segment.layout)
+    names = Names()
+    names.learn(parts)
+    assert rows.dtype == SERVED_DTYPE
+    assert rows["status"].tolist() == [404]
+    assert names.label(int(rows["name_id"][0])) == ("GET", name)
+
+
+@given(st.binary(max_size=3 * SERVED.size + 5))
+@settings(deadline=None)
+def test_any_bytes_can_be_split_as_a_service_s(raw: bytes) -> None:
+    """Hostile bytes, one of them made a name, give rows and names, never an error."""
+    raw += name_layout(SERVED.size).struct.pack(Kind.NAME, 0, 1, b"x", 1)
+    rows, names = split_records(raw, SERVED)
+    assert rows.size + len(names) <= len(raw) // SERVED.size

@@ -22,7 +22,7 @@ from trilat.correlator.cuts import cut
 from trilat.correlator.sketch import VARIABLES, Sketch
 
 Rows = npt.NDArray[np.void]
-MAGIC = b"trilat-sketch 1\n"
+MAGIC = b"trilat-sketch 2\n"
 Change = Callable[[dict[str, Any]], None]
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from trilat.agent.host import host_identity
-from trilat.agent.journal import journal_files, read_segment
+from trilat.agent.segment import journal_files, read_segment
 from trilat.correlator.align import Aligner
 from trilat.correlator.attribute import Attributed, attribute
 from trilat.correlator.cuts import cut

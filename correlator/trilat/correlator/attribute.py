@@ -48,6 +48,8 @@ class Attributed:
         grades: shape (n, 9); values of `trilat.agent.records.Grade`.
         queue_low_ns: the service's queue is at least this; 0 where not matched.
         queue_high_ns: and at most this.
+        blocked_ns: for how much of ``service.app`` the event loop was blocked; -1 unknown. It is no
+            part of its own.
     """
 
     response_ns: Int64s
@@ -63,6 +65,7 @@ class Attributed:
     grades: UInt8s
     queue_low_ns: Int64s
     queue_high_ns: Int64s
+    blocked_ns: Int64s
 
 
 def attribute(cuts: Cuts, alignment: Alignment) -> Attributed:
@@ -95,6 +98,7 @@ def attribute(cuts: Cuts, alignment: Alignment) -> Attributed:
         grades=_grades(cuts),
         queue_low_ns=queue_low,
         queue_high_ns=queue_high,
+        blocked_ns=cuts.blocked,
     )
 
 

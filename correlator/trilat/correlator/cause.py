@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from trilat.agent.records import COMPONENTS, Component, Side
 
+from .blocking import MOSTLY, blocked_part
 from .report.text import count, milliseconds, percent
 
 if TYPE_CHECKING:
@@ -241,7 +242,11 @@ def _mostly(sketch: Sketch, quantile: float | None) -> str:
     if whole <= 0:
         return ""
     largest = max(parts, key=lambda each: parts[each])
-    return f" ({percent(parts[largest] / whole)} of its time is {largest.label})"
+    told = f"{percent(parts[largest] / whole)} of its time is {largest.label}"
+    blocked = blocked_part(sketch, quantile)
+    if largest is Component.SERVICE_APP and blocked is not None and blocked.share >= MOSTLY:
+        told += f"; {blocked.text}"
+    return f" ({told})"
 
 
 def without_evidence(sketch: Sketch) -> str:

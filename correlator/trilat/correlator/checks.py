@@ -6,7 +6,7 @@ what it saw is why the run does not pass; where the run passes all the same it w
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import TYPE_CHECKING
 
 from trilat.agent.records import Component, Grade, Side
 
@@ -20,6 +20,7 @@ from .cause import (
     shares,
     without_evidence,
 )
+from .checking import Check, CheckOutcome, check, weight
 from .rate import pace_of, room_ns
 from .remedy import (
     CPU_HIGH,
@@ -35,37 +36,37 @@ from .remedy import (
     unanswered,
 )
 from .report.text import clean, count, percent, rate
+from .service_checks import service_checks
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from .manifest import Manifest
+    from .service import ServiceFigures
     from .sketch import Sketch
     from .verdict import Verdict
 
-__all__ = ["Check", "CheckOutcome", "run_checks"]
-
-CheckOutcome = Literal["ok", "warn", "fail", "skipped"]
+__all__ = ["run_checks"]
 
 
-class Check(TypedDict):
-    """One check as ``result.json`` holds it; ``remedy`` is empty where there is nothing to do."""
-
-    id: str
-    title: str
-    outcome: CheckOutcome
-    evidence: str
-    remedy: str
-
-
-def run_checks(manifest: Manifest, total: Sketch, verdict: Verdict) -> list[Check]:
+def run_checks(
+    manifest: Manifest,
+    total: Sketch,
+    verdict: Verdict,
+    service: ServiceFigures | None = None,
+    remarks: Sequence[str] = (),
+) -> list[Check]:
     """All checks of a run, in the order of their ids.
 
     Args:
         manifest: the run's facts.
         total: all its requests.
         verdict: what the run came to; decides between a warning and a failure.
+        service: what the service told of itself; None where nothing was sampled of it.
+        remarks: why that may be.
     """
     if not total.requests:
-        return [_check("E001", "Server evidence", "fail", "no request was counted", _NO_REQUESTS)]
+        return [check("E001", "Server evidence", "fail", "no request was counted", _NO_REQUESTS)]
     return [
         _coverage(manifest, total),
         _stamps(manifest, total),
@@ -76,7 +77,8 @@ def run_checks(manifest: Manifest, total: Sketch, verdict: Verdict) -> list[Chec
         _rate(manifest, total),
         _in_step(manifest, total, verdict),
         _failures(manifest, total, verdict),
-        _service(total, verdict),
+        _service(total, verdict, service),
+        *service_checks(total, verdict, service, remarks),
     ]
 
 
@@ -115,24 +117,6 @@ _LOST = {
 }
 
 
-def _check(
-    identity: str, title: str, outcome: CheckOutcome, evidence: str, remedy: str = ""
-) -> Check:
-    settled = outcome in ("ok", "skipped")
-    return {
-        "id": identity,
-        "title": title,
-        "outcome": outcome,
-        "evidence": evidence,
-        "remedy": "" if settled else remedy,
-    }
-
-
-def _weight(verdict: Verdict, *causes: Cause) -> CheckOutcome:
-    """How grave something odd is: a failure if it decided the verdict, else a warning."""
-    return "fail" if verdict.cause in causes else "warn"
-
-
 def _coverage(manifest: Manifest, total: Sketch) -> Check:
     covered = coverage(total)
     if total.matched == total.requests:
@@ -141,28 +125,28 @@ def _coverage(manifest: Manifest, total: Sketch) -> Check:
         evidence = without_evidence(total)
     outcome: CheckOutcome = "ok" if covered >= COVERAGE_MIN else "fail"
     remedy = UNANSWERED_REMEDY if unanswered(manifest, total) else coverage_remedy(total)
-    return _check("E001", "Server evidence", outcome, evidence, remedy)
+    return check("E001", "Server evidence", outcome, evidence, remedy)
 
 
 def _stamps(manifest: Manifest, total: Sketch) -> Check:
     title = "Kernel receive stamps"
     if not total.histogram("generator").count:
-        return _check("E002", title, "skipped", "no request was marked")
+        return check("E002", title, "skipped", "no request was marked")
     estimated = total.grades[Component.GENERATOR_READ] is Grade.ESTIMATED
     if manifest.kernel_stamps and not estimated:
-        return _check("E002", title, "ok", "the kernel told when each answer arrived")
+        return check("E002", title, "ok", "the kernel told when each answer arrived")
     if manifest.kernel_stamps:
         evidence = "some answers came without the kernel's stamp; generator.read is estimated there"
     else:
         evidence = "the kernel did not tell when answers arrived; generator.read is estimated"
     remedy = "run the generator on Linux, without --trilat-no-kernel-stamps, for measured figures"
-    return _check("E002", title, "warn", evidence, remedy)
+    return check("E002", title, "warn", evidence, remedy)
 
 
 def _clocks(manifest: Manifest, total: Sketch) -> Check:
     title = "Network told from queue"
     if not total.matched:
-        return _check("E003", title, "skipped", "no request has evidence from the service")
+        return check("E003", title, "skipped", "no request has evidence from the service")
     low, high = total.queue_bounds_ns
     unsure = queue_in_network_ns(total)
     evidence = (
@@ -171,8 +155,8 @@ def _clocks(manifest: Manifest, total: Sketch) -> Check:
     )
     mean = total.histogram("response").mean_ns
     if unsure <= _UNSURE_SHARE * mean:
-        return _check("E003", title, "ok", evidence)
-    return _check(
+        return check("E003", title, "ok", evidence)
+    return check(
         "E003",
         title,
         "warn",
@@ -189,28 +173,28 @@ def _lost(manifest: Manifest) -> Check:
     title = "Lost records"
     lost = {key: number for key, number in manifest.lost.items() if number > 0}
     if not lost:
-        return _check("E004", title, "ok", "nothing was lost")
+        return check("E004", title, "ok", "nothing was lost")
     unknown = ("", "")
     seen = [
         f"{count(number)} {_LOST.get(key, unknown)[0] or clean(key.replace('_', ' '), 60)}"
         for key, number in lost.items()
     ]
     remedies = [_LOST[key][1] for key in lost if key in _LOST]
-    return _check("E004", title, "warn", ", ".join(seen), "; ".join(remedies))
+    return check("E004", title, "warn", ", ".join(seen), "; ".join(remedies))
 
 
 def _generator_share(manifest: Manifest, total: Sketch, verdict: Verdict) -> Check:
     title = "Generator's share of the response time"
     if unanswered(manifest, total):
-        return _check("G001", title, "skipped", "no request was answered")
+        return check("G001", title, "skipped", "no request was answered")
     of_mean = shares(total, None)[Side.GENERATOR]
     of_p95 = shares(total, 0.95)[Side.GENERATOR]
     decided = verdict.cause is Cause.GENERATOR
     large = max(of_mean, of_p95) > GENERATOR_SHARE_MAX
-    return _check(
+    return check(
         "G001",
         title,
-        _weight(verdict, Cause.GENERATOR) if large or decided else "ok",
+        weight(verdict, Cause.GENERATOR) if large or decided else "ok",
         f"{percent(of_mean)} of the mean, {percent(of_p95)} of p95",
         generator_remedies(manifest, total),
     )
@@ -220,34 +204,34 @@ def _generator_cpu(manifest: Manifest, total: Sketch, verdict: Verdict) -> Check
     title = "Generator's CPU time"
     cpu = manifest.generator_cpu_percent
     if cpu is None:
-        return _check("G002", title, "skipped", "it was not sampled")
+        return check("G002", title, "skipped", "it was not sampled")
     outcome: CheckOutcome = "ok"
     if cpu["mean"] >= CPU_HIGH:
-        outcome = _weight(verdict, Cause.GENERATOR)
+        outcome = weight(verdict, Cause.GENERATOR)
     elif cpu["max"] >= CPU_HIGH:
         outcome = "warn"
     evidence = (
         f"the busiest process took {percent(cpu['mean'] / 100)} of one processor on average, "
         f"{percent(cpu['max'] / 100)} at most"
     )
-    return _check("G002", title, outcome, evidence, generator_remedies(manifest, total))
+    return check("G002", title, outcome, evidence, generator_remedies(manifest, total))
 
 
 def _rate(manifest: Manifest, total: Sketch) -> Check:
     title = "Rate reached"
     pace = pace_of(manifest, total)
     if pace is None:
-        return _check("G003", title, "skipped", "no rate was wanted of this run")
+        return check("G003", title, "skipped", "no rate was wanted of this run")
     evidence = (
         f"{rate(pace.reached_per_s)} of {rate(pace.target_per_s)} {pace.unit}/s "
         f"({percent(pace.ratio)})"
     )
     if pace.reached:
-        return _check("G003", title, "ok", evidence)
+        return check("G003", title, "ok", evidence)
     room = room_ns(manifest, total)
     took = total.histogram("response").mean_ns
     if room is None:
-        return _check("G003", title, "fail", evidence, "let the manifest name the users of the run")
+        return check("G003", title, "fail", evidence, "let the manifest name the users of the run")
     evidence += f"; a user had {ms(room, took)} for each request, one took {ms(took, room)}"
     if total.histogram("without_generator").mean_ns <= room:
         remedy = generator_remedies(manifest, total)
@@ -258,7 +242,7 @@ def _rate(manifest: Manifest, total: Sketch) -> Check:
             "find out why the service is slow at this rate; where its time is as it should be, "
             "the rate needs more users"
         )
-    return _check("G003", title, "fail", evidence, remedy)
+    return check("G003", title, "fail", evidence, remedy)
 
 
 def _in_step(manifest: Manifest, total: Sketch, verdict: Verdict) -> Check:
@@ -266,9 +250,9 @@ def _in_step(manifest: Manifest, total: Sketch, verdict: Verdict) -> Check:
     together = in_step(manifest, total)
     cpu = manifest.generator_cpu_percent
     if mostly_failed(total):
-        return _check("G004", title, "skipped", "most requests failed")
+        return check("G004", title, "skipped", "most requests failed")
     if together is None or cpu is None:
-        return _check("G004", title, "skipped", "CPU time or generator.send is not known")
+        return check("G004", title, "skipped", "CPU time or generator.send is not known")
     evidence = (
         f"generator.send is {percent(send_share(total))} of the mean response time, at "
         f"{percent(cpu['mean'] / 100)} of one processor"
@@ -277,14 +261,14 @@ def _in_step(manifest: Manifest, total: Sketch, verdict: Verdict) -> Check:
         evidence += (
             ": users fire in the same instant and wait for each other, or something blocks them all"
         )
-    outcome = _weight(verdict, Cause.GENERATOR) if together else "ok"
-    return _check("G004", title, outcome, evidence, generator_remedies(manifest, total))
+    outcome = weight(verdict, Cause.GENERATOR) if together else "ok"
+    return check("G004", title, outcome, evidence, generator_remedies(manifest, total))
 
 
 def _failures(manifest: Manifest, total: Sketch, verdict: Verdict) -> Check:
     title = "Failed requests"
     if not total.failures:
-        return _check("S001", title, "ok", f"none of {count(total.requests)}")
+        return check("S001", title, "ok", f"none of {count(total.requests)}")
     evidence = (
         f"{count(total.failures)} of {count(total.requests)} "
         f"({percent(total.failures / total.requests)})"
@@ -296,14 +280,14 @@ def _failures(manifest: Manifest, total: Sketch, verdict: Verdict) -> Check:
         if unanswered(manifest, total)
         else "see locust.log for the failures; an objective such as fail_ratio<=1% allows some"
     )
-    return _check("S001", title, _weight(verdict, Cause.ERRORS), evidence, remedy)
+    return check("S001", title, weight(verdict, Cause.ERRORS), evidence, remedy)
 
 
-def _service(total: Sketch, verdict: Verdict) -> Check:
+def _service(total: Sketch, verdict: Verdict, service: ServiceFigures | None) -> Check:
     title = "Service's own time"
     parts = service_parts(total)
     if not parts:
-        return _check("S002", title, "skipped", "no request has evidence from the service")
+        return check("S002", title, "skipped", "no request has evidence from the service")
     evidence = ", ".join(f"{each.label} {percent(part)}" for each, part in parts.items())
     outcome: CheckOutcome = "fail" if verdict.cause is Cause.SERVICE else "ok"
-    return _check("S002", title, outcome, f"{evidence} of it", service_remedy(total))
+    return check("S002", title, outcome, f"{evidence} of it", service_remedy(total, service))

@@ -26,7 +26,7 @@ EXIT_INTERNAL = 70
 """``EX_SOFTWARE`` of BSD's sysexits.h: outside the verdicts' codes, so CI cannot mistake it."""
 EXIT_INTERRUPTED = 130
 _EXIT_PIPE_CLOSED = 141  # 128 + SIGPIPE, as shells report it
-_TOOLS = ("click", "rich", "numpy")
+_TOOLS = ("click", "duckdb", "httpx", "rich", "numpy")
 
 
 def main() -> None:

@@ -57,6 +57,7 @@ class Cuts:
         first_stamped: whether the kernel's stamp tells `first_arrival`; else it is estimated.
         last_stamped: the same for `last_arrival`.
         app: the service's own time from the app's call to its response's start.
+        blocked: for how much of ``app`` the service's event loop was blocked; -1 unknown.
         outside: first arrival - sent - app: on the way out, in the service's queue and on the way
             back; 0 where not matched.
         queue_read: what the service's kernel tells of its queue; 0 where it tells nothing.
@@ -87,6 +88,7 @@ class Cuts:
     first_stamped: Bools
     last_stamped: Bools
     app: Int64s
+    blocked: Int64s
     outside: Int64s
     queue_read: Int64s
     queue_low: Int64s
@@ -144,6 +146,7 @@ def _answer(
     first_arrival = np.where(matched, clamp(first_read - lay, sent, last_arrival), last_arrival)
     app = clamp(rows["service_app_ns"], 0, first_arrival - sent) * matched
 
+    blocked = rows["service_blocked_ns"]
     tick = np.maximum(rows["service_tick_10us"].astype(np.int64) * 10_000, _NS_PER_MS)
     queue = rows["service_queue_ms"].astype(np.int64) * _NS_PER_MS
     return {
@@ -153,6 +156,7 @@ def _answer(
         "first_stamped": first_stamped,
         "last_stamped": last_stamped,
         "app": app,
+        "blocked": np.where(matched & (blocked >= 0), clamp(blocked, 0, app), -1),
         "outside": (first_arrival - sent - app) * matched,
         "queue_read": np.maximum(queue, 0),
         "queue_low": np.maximum(queue - tick, 0),

@@ -14,7 +14,7 @@ import psutil
 
 from trilat.agent.errors import InputError, UsageError
 from trilat.agent.host import host_identity
-from trilat.agent.journal import Segment, journal_files, read_segment
+from trilat.agent.segment import Segment, journal_files, read_segment
 
 from .book import SketchBook
 from .manifest import REBUILT_NOTE
@@ -23,6 +23,7 @@ from .pipeline import Attributor
 from .report.html import render
 from .report.reading import number
 from .result import build_result
+from .sampled import Sampled, Window, read_sampled
 from .validate import load_json
 
 if TYPE_CHECKING:
@@ -53,7 +54,8 @@ def finish(rundir: RunDirectory, manifest: Manifest, book: SketchBook) -> dict[s
         InputError: an objective in the manifest cannot be read.
         OSError: a file cannot be written.
     """
-    result = build_result(manifest, book, _objectives(manifest, rundir.manifest))
+    objectives = _objectives(manifest, rundir.manifest)
+    result = build_result(manifest, book, objectives, _sampled(rundir, manifest, book))
     rundir.write_json(rundir.manifest, manifest.to_json())
     rundir.write_bytes(rundir.sketches, book.to_bytes())
     rundir.write_json(rundir.result, result)
@@ -117,6 +119,13 @@ def _writing_process(manifest: Manifest) -> int | None:
     except (psutil.Error, ValueError, OverflowError):
         return None
     return manifest.pid if alive and older else None
+
+
+def _sampled(rundir: RunDirectory, manifest: Manifest, book: SketchBook) -> Sampled:
+    """The samples of a run; where its end is not known, up to its last request."""
+    ended_ns = manifest.ended_wall_ns or book.total().last_wall_ns or manifest.started_wall_ns
+    window = Window(manifest.started_wall_ns / 1e9, ended_ns / 1e9)
+    return read_sampled(rundir.samples, window)
 
 
 def _objectives(manifest: Manifest, path: Path) -> list[Objective]:

@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 import numpy as np
 
-from trilat.agent.layout import EXCHANGE, NAME, Kind, RecordLayout
+from trilat.agent.layout import EXCHANGE, SERVED, Kind, RecordLayout, name_layout
 
 from .arrays import Rows
 
-__all__ = ["EXCHANGE_DTYPE", "NAME_DTYPE", "Names", "read_records", "split_records"]
+__all__ = [
+    "EXCHANGE_DTYPE",
+    "NAME_DTYPE",
+    "SERVED_DTYPE",
+    "Names",
+    "layout_dtype",
+    "read_records",
+    "split_records",
+]
 
 _FORMATS = {"H": "<u2", "I": "<u4", "Q": "<u8", "i": "<i4", "q": "<i8"}
 _PARTS_MAX = 64  # of one text: about 11,000 bytes
 
 
-def _dtype(layout: RecordLayout) -> np.dtype[np.void]:
+@lru_cache(maxsize=16)
+def layout_dtype(layout: RecordLayout) -> np.dtype[np.void]:
+    """The numpy type of a kind of record: its fields, packed."""
     return np.dtype(
         [
             (field.name, _FORMATS.get(field.format) or f"S{field.format.removesuffix('s')}")
@@ -25,37 +36,45 @@ def _dtype(layout: RecordLayout) -> np.dtype[np.void]:
     )
 
 
-EXCHANGE_DTYPE = _dtype(EXCHANGE)
+EXCHANGE_DTYPE = layout_dtype(EXCHANGE)
 """One exchange record; the fields of `trilat.agent.layout.EXCHANGE`, packed."""
 
-NAME_DTYPE = _dtype(NAME)
-"""One name record; numpy takes the padding off its text."""
+SERVED_DTYPE = layout_dtype(SERVED)
+"""One record of a service; the fields of `trilat.agent.layout.SERVED`, packed."""
+
+NAME_DTYPE = layout_dtype(name_layout(EXCHANGE.size))
+"""One name record beside exchanges; numpy takes the padding off its text."""
 
 
-def read_records(raw: bytes) -> Rows:
-    """Whole records of any kind as exchange rows, without a copy; what is left over is dropped."""
-    return np.frombuffer(raw, EXCHANGE_DTYPE, count=len(raw) // EXCHANGE_DTYPE.itemsize)
+def read_records(raw: bytes, layout: RecordLayout = EXCHANGE) -> Rows:
+    """Whole records of any kind as rows of a layout, without a copy; the rest is dropped."""
+    dtype = layout_dtype(layout)
+    return np.frombuffer(raw, dtype, count=len(raw) // dtype.itemsize)
 
 
-def split_records(raw: bytes) -> tuple[Rows, list[tuple[int, int, bytes]]]:
-    """Tell exchanges and names apart; records of other kinds are dropped.
+def split_records(
+    raw: bytes, layout: RecordLayout = EXCHANGE
+) -> tuple[Rows, list[tuple[int, int, bytes]]]:
+    """Tell a file's own records and names apart; records of other kinds are dropped.
 
     Args:
         raw: records back to back, from a journal or straight from its writer.
+        layout: of the file that they come from.
 
     Returns:
-        The exchange rows (possibly a read-only view of ``raw``), and the parts of names in the
-        order in which they stand there: name id, number of the part, text.
+        The rows (possibly a read-only view of ``raw``), and the parts of names in the order in
+        which they stand there: name id, number of the part, text.
     """
-    records = read_records(raw)
-    is_exchange = records["kind"] == int(Kind.EXCHANGE)
-    if is_exchange.all():
+    records = read_records(raw, layout)
+    is_own = records["kind"] == int(layout.kind)
+    if is_own.all():
         return records, []
-    parts = records[records["kind"] == int(Kind.NAME)].view(NAME_DTYPE)
+    names = layout_dtype(name_layout(layout.size))
+    parts = records[records["kind"] == int(Kind.NAME)].view(names)
     named = zip(
         parts["name_id"].tolist(), parts["part"].tolist(), parts["text"].tolist(), strict=True
     )
-    return records.take(np.flatnonzero(is_exchange)), list(named)
+    return records.take(np.flatnonzero(is_own)), list(named)
 
 
 class Names:

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 from trilat.agent.records import COMPONENTS, Component, Side
 
+from .blocking import MOSTLY, blocked_part, blocking_remedy
 from .rate import measured_s
 from .report.text import clean, count, percent
 
 if TYPE_CHECKING:
     from .manifest import Manifest
+    from .service import ServiceFigures
     from .sketch import Sketch
 
 __all__ = [
@@ -145,16 +147,24 @@ def _spread(manifest: Manifest) -> str:
     return "users start together: lower --spawn-rate, and keep what blocks out of tasks"
 
 
-def service_remedy(total: Sketch) -> str:
-    """Where to look in a service that is too slow: its largest component."""
+def service_remedy(total: Sketch, service: ServiceFigures | None = None) -> str:
+    """Where to look in a service that is too slow: its largest component.
+
+    Args:
+        total: the requests.
+        service: what the service told of itself; the line that blocked its event loop is named.
+    """
     parts = service_parts(total)
     if not parts:
         return "see what the service does with these requests"
     largest = max(parts, key=lambda each: parts[each])
-    return (
-        f"look at {largest.label} ({percent(parts[largest])} of the service's time): "
-        + (_SERVICE_REMEDIES[largest])
-    )
+    lead = f"look at {largest.label} ({percent(parts[largest])} of the service's time)"
+    blocked = blocked_part(total, None)
+    if largest is Component.SERVICE_APP and blocked is not None and blocked.share >= MOSTLY:
+        return f"{lead}: {blocked.text} on average; {blocking_remedy(service)}"
+    if largest is Component.SERVICE_QUEUE and service is not None and service.named:
+        return f"{lead}: requests wait while the event loop is blocked; {blocking_remedy(service)}"
+    return f"{lead}: {_SERVICE_REMEDIES[largest]}"
 
 
 def service_parts(total: Sketch) -> dict[Component, float]:

@@ -9,6 +9,8 @@ from trilat.agent.records import COMPONENTS
 from .cause import shares
 from .checks import run_checks
 from .rate import measured_s, per_second
+from .sampled_sections import generator_section, service_section
+from .service import figures_of
 from .verdict import judge
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from .judgement import Judgement
     from .manifest import Manifest
     from .objective import Objective
+    from .sampled import Sampled
     from .sketch import Sketch
 
 __all__ = ["MAKEUP_PERCENTILES", "RESULT_SCHEMA", "build_result"]
@@ -46,7 +49,10 @@ _SIDES = {
 
 
 def build_result(
-    manifest: Manifest, book: SketchBook, objectives: Sequence[Objective]
+    manifest: Manifest,
+    book: SketchBook,
+    objectives: Sequence[Objective],
+    sampled: Sampled | None = None,
 ) -> dict[str, Any]:
     """The result of a run, valid against the package's ``schema/result-1.json``.
 
@@ -54,10 +60,13 @@ def build_result(
         manifest: the run's facts.
         book: its attributed histograms.
         objectives: what it is judged by.
+        sampled: what both sides sampled of themselves; None where nobody looked.
     """
     total = book.total()
     seconds = measured_s(manifest, total)
     verdict = judge(book, objectives, manifest)
+    service = None if sampled is None else figures_of(sampled)
+    remarks = () if sampled is None else sampled.remarks
     endpoints = sorted(book.endpoints.items(), key=lambda item: (-item[1].requests, item[0][::-1]))
     return {
         "schema": RESULT_SCHEMA,
@@ -73,7 +82,9 @@ def build_result(
         "run": manifest.to_json(),
         "total": _entry("", "Aggregated", total, seconds),
         "endpoints": [_entry(method, name, each, seconds) for (method, name), each in endpoints],
-        "checks": [dict(each) for each in run_checks(manifest, total, verdict)],
+        "checks": [dict(each) for each in run_checks(manifest, total, verdict, service, remarks)],
+        "service": None if sampled is None else service_section(sampled, service),
+        "generator": None if sampled is None else generator_section(sampled),
         "stages": [],
     }
 
@@ -120,6 +131,7 @@ def _entry(method: str, name: str, sketch: Sketch, seconds: float | None) -> dic
             for component in COMPONENTS
         },
         "unattributed_share": share(len(COMPONENTS)),
+        "loop_blocked_ms": _blocked(sketch),
         "makeup": [_makeup(sketch, q) for q in MAKEUP_PERCENTILES] if known else [],
     }
 
@@ -134,6 +146,20 @@ def _summary(sketch: Sketch, variable: str, names: Sequence[str]) -> dict[str, f
     }
     values |= {"mean": histogram.mean_ns, "max": histogram.max_ns}
     return {name: _ms(values[name]) for name in names}
+
+
+def _blocked(sketch: Sketch) -> dict[str, Any]:
+    """For how long the service's loop was blocked in ``service.app``; null where nothing tells."""
+    blocked = sketch.blocked
+    if not blocked.known:
+        return {"known": 0} | dict.fromkeys(("touched_share", "mean", "around_p95", "max"))
+    return {
+        "known": blocked.known,
+        "touched_share": round(blocked.requests / blocked.known, 4),
+        "mean": _ms(blocked.mean_ns),
+        "around_p95": _ms(sketch.blocked_around_ns(0.95)),
+        "max": _ms(blocked.max_ns),
+    }
 
 
 def _shares(sketch: Sketch, quantile: float | None) -> dict[str, float | None]:

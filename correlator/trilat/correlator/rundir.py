@@ -108,6 +108,18 @@ class RunDirectory:
             raise InputError(f"{path}: {error.strerror}") from error
         return run
 
+    @classmethod
+    def newest(cls, folder: Path = RUNS_FOLDER) -> Self:
+        """The run in a folder of runs that began last.
+
+        Raises:
+            UsageError: there is none.
+        """
+        newest = _newest_run(folder)
+        if newest is None:
+            raise UsageError(f"there is no run in {folder}; name the directory of one")
+        return cls(newest)
+
     def discard(self, run_id: str) -> None:
         """Remove what a run of this id left that is not worth keeping, so its name is free again.
 

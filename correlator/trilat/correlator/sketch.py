@@ -9,6 +9,7 @@ exact, and the same in whatever order. From it come "what were the requests arou
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -24,10 +25,32 @@ from .histogram import Histogram, rank_of
 from .tally import BATCH_MAX, tally
 from .variables import INDEX, VARIABLES
 
-__all__ = ["VARIABLES", "Sketch"]
+__all__ = ["VARIABLES", "Blocked", "Sketch"]
 
 _AROUND_MIN = 20  # requests that a makeup is the mean of, where there are as many
 _AROUND_SHARE = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """For how long the service's event loop was blocked while requests were in ``service.app``.
+
+    Attributes:
+        known: requests of which this is known.
+        requests: those of them in which it was blocked.
+        total_ns: sum over them.
+        max_ns: the longest in one of them.
+    """
+
+    known: int
+    requests: int
+    total_ns: int
+    max_ns: int
+
+    @property
+    def mean_ns(self) -> float:
+        """Mean over all requests of which it is known; NaN where there is none."""
+        return self.total_ns / self.known if self.known else math.nan
 
 
 class Sketch:
@@ -82,6 +105,27 @@ class Sketch:
         )
         return (low / matched, high / matched) if matched else (math.nan, math.nan)
 
+    @property
+    def blocked(self) -> Blocked:
+        """How much of ``service.app`` the event loop was blocked."""
+        requests, total_ns = self._counts.blocked.sums.sum(axis=1).tolist()
+        return Blocked(self._counts.blocked_known, requests, total_ns, self._counts.blocked_max_ns)
+
+    def blocked_around_ns(self, q: float) -> float:
+        """Mean ns for which the loop was blocked in the requests that `makeup` takes for ``q``.
+
+        It lies within what their ``service.app`` is; NaN where there is no request.
+
+        Raises:
+            ValueError: ``q`` is not within 0 to 1.
+        """
+        if not self.requests:
+            return math.nan
+        low, high, around = self._around(q)
+        keys = self._counts.parts.keys[low:high]
+        begin, end = np.searchsorted(self._counts.blocked.keys, (keys[0], keys[-1] + 1)).tolist()
+        return int(self._counts.blocked.sums[1, begin:end].sum()) / around
+
     def histogram(self, variable: str) -> Histogram:
         """The distribution of one variable.
 
@@ -129,16 +173,22 @@ class Sketch:
             return np.full(PARTS, math.nan)
         if q is None:
             return _mean(sums, whole)
+        low, high, around = self._around(q)
+        return _mean(sums[:, low:high], around)
+
+    def _around(self, q: float) -> tuple[int, int, int]:
+        """The used buckets around a quantile: the first, the one after the last, the requests."""
+        used, whole = self._counts.parts.keys.size, self.requests
         # The response time is the first variable: its cells stand in the parts' order.
-        upto = np.concatenate(([0], np.cumsum(self._counts.cells.sums[: sums.shape[1]])))
+        upto = np.concatenate(([0], np.cumsum(self._counts.cells.sums[:used])))
         at = int(np.searchsorted(upto, rank_of(q, whole))) - 1
         wanted = min(max(_AROUND_MIN, math.ceil(whole * _AROUND_SHARE)), whole)
-        for reach in range(sums.shape[1]):
-            low, high = max(at - reach, 0), min(at + reach + 1, sums.shape[1])
+        for reach in range(used):
+            low, high = max(at - reach, 0), min(at + reach + 1, used)
             around = int(upto[high] - upto[low])
             if around >= wanted:
                 break
-        return _mean(sums[:, low:high], around)
+        return low, high, around
 
     def update(self, requests: Attributed) -> None:
         """Count requests; at most 32,768 at once."""

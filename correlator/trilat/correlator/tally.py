@@ -16,7 +16,7 @@ from trilat.agent.records import Side
 from .arrays import INSTANT_MAX, MAX_NS, Bools, Int32s, Int64s
 from .attribute import Attributed
 from .buckets import BUCKETS, bucket_of
-from .counts import Counts
+from .counts import Counts, no_sums
 from .sparse import SparseSums, run_sizes, run_starts
 from .variables import BASES, INDEX, MADE_OF, VARIABLES
 
@@ -57,6 +57,7 @@ def tally(requests: Attributed, starts: _Starts) -> list[Counts]:
         _numbers(requests, starts),
         _cells(buckets, counted, endpoint, starts.size),
         _parts(requests, buckets[0], endpoint, starts.size),
+        _blocked(requests, buckets[0], endpoint, starts.size),
         strict=True,
     )
     return [
@@ -69,8 +70,9 @@ def tally(requests: Attributed, starts: _Starts) -> list[Counts]:
             grades=grades[:, i],
             cells=cells,
             parts=parts,
+            blocked=blocked,
         )
-        for i, (size, numbers, cells, parts) in enumerate(columns)
+        for i, (size, numbers, cells, parts, blocked) in enumerate(columns)
     ]
 
 
@@ -103,8 +105,9 @@ def _numbers(requests: Attributed, starts: _Starts) -> list[dict[str, int]]:
     """The plain numbers of each endpoint, as `Counts` calls them."""
     queue = np.stack((requests.queue_low_ns, requests.queue_high_ns))
     queue_low, queue_high = np.add.reduceat(queue, starts, axis=1)
-    flags = np.stack((requests.failed, requests.matched)).astype(np.int64)
-    failures, matched = np.add.reduceat(flags, starts, axis=1)
+    known = requests.blocked_ns >= 0
+    flags = np.stack((requests.failed, requests.matched, known)).astype(np.int64)
+    failures, matched, blocked_known = np.add.reduceat(flags, starts, axis=1)
     dated = requests.started_wall_ns > 0
     first = np.where(dated, requests.started_wall_ns, INSTANT_MAX)
     last = np.where(dated, requests.finished_wall_ns, 0)
@@ -115,6 +118,8 @@ def _numbers(requests: Attributed, starts: _Starts) -> list[dict[str, int]]:
         "last_wall_ns": np.maximum.reduceat(last, starts),
         "queue_low_ns": queue_low,
         "queue_high_ns": queue_high,
+        "blocked_known": blocked_known,
+        "blocked_max_ns": np.maximum(np.maximum.reduceat(requests.blocked_ns, starts), 0),
     }
     rows = zip(*(column.tolist() for column in columns.values()), strict=True)
     return [dict(zip(columns, row, strict=True)) for row in rows]
@@ -138,6 +143,22 @@ def _parts(
     runs = run_starts(keys)
     parts = np.vstack((requests.components_ns.T, requests.unattributed_ns)).take(order, axis=1)
     return _apart(keys[runs], np.add.reduceat(parts, runs, axis=1), BUCKETS, endpoints)
+
+
+def _blocked(
+    requests: Attributed, buckets: Int32s, endpoint: Int32s, endpoints: int
+) -> list[SparseSums]:
+    """Requests in which the loop was blocked, and for how long, by bucket, for each endpoint."""
+    touched = np.flatnonzero(requests.blocked_ns > 0)
+    if not touched.size:  # a healthy service
+        return [no_sums(2) for _ in range(endpoints)]
+    keys = (buckets + endpoint * np.int32(BUCKETS))[touched]
+    order = np.argsort(keys, kind="stable")
+    keys = keys[order]
+    runs = run_starts(keys)
+    times = requests.blocked_ns[touched][order]
+    sums = np.stack((np.ones_like(times), times))
+    return _apart(keys[runs], np.add.reduceat(sums, runs, axis=1), BUCKETS, endpoints)
 
 
 def _apart(keys: Int32s, sums: Int64s, span: int, endpoints: int) -> list[SparseSums]:

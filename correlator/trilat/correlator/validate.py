@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["check", "load_json", "result_schema"]
+__all__ = ["check", "load_json", "parse_json", "result_schema"]
 
 _BYTES_MAX = 64 * 2**20
 _INTEGER_MAX = 2**63
@@ -60,6 +60,19 @@ def load_json(path: Path) -> Any:
         raise InputError(f"{path}: {error.strerror}") from error
     if len(raw) > _BYTES_MAX:
         raise InputError(f"{path}: larger than {_BYTES_MAX // 2**20} MiB")
+    return parse_json(raw, str(path))
+
+
+def parse_json(raw: bytes, where: str) -> Any:
+    """Read JSON that came from outside.
+
+    Args:
+        raw: its bytes.
+        where: what they are, for the error's text.
+
+    Raises:
+        InputError: as `load_json`, for what the bytes hold.
+    """
     try:
         return json.loads(
             raw.decode("utf-8"),
@@ -69,12 +82,12 @@ def load_json(path: Path) -> Any:
         )
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
-        raise InputError(f"{path}: {place}: not JSON ({error.msg})") from error
+        raise InputError(f"{where}: {place}: not JSON ({error.msg})") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: byte {error.start}: not UTF-8") from error
+        raise InputError(f"{where}: byte {error.start}: not UTF-8") from error
     except (ValueError, RecursionError) as error:
         text = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise InputError(f"{path}: not JSON ({text})") from error
+        raise InputError(f"{where}: not JSON ({text})") from error
 
 
 def _refuse_number(text: str) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 from itertools import count
 
-from trilat.agent.marking import RUN_HEADER, TRACEPARENT_HEADER, parse_traceparent
+from trilat.agent.marking import RUN_HEADER, TRACEPARENT_HEADER, trace_context
 
 from .timeline import Timeline
 
@@ -68,10 +68,9 @@ class Marker:
         theirs = head[: length if length >= 0 else _MAX_HEAD].lower().find(_THEIRS, at - 2)
         if theirs >= 0:
             end = head.find(b"\r\n", theirs + 2)
-            value = head[theirs + len(_THEIRS) : end].strip().decode("latin-1")
-            context = parse_traceparent(value)
-            trace, timeline.span = context or (0, 0)
-            timeline.trace_high, timeline.trace_low = trace >> 64, trace & _MASK
+            value = head[theirs + len(_THEIRS) : end].strip()
+            context = trace_context(value) or (0, 0, 0)
+            timeline.trace_high, timeline.trace_low, timeline.span = context
             return at, self._run
         low = (self._base + next(self._counter) * _GOLDEN) & _MASK or 1
         timeline.trace_high = self._trace_high

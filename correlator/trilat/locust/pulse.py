@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from time import perf_counter, process_time, time
-from typing import Any, TextIO
+from time import perf_counter, process_time
+from typing import Any
 
 import gevent
-import psutil
+
+from trilat.agent.samples import SampleWriter
+from trilat.agent.vitals import Vitals
 
 from . import faults
 
@@ -50,41 +51,40 @@ class Pulse:
     """Calls back once a second and writes the process' samples, until stopped.
 
     Args:
-        path: JSON lines file for the samples.
+        path: where the samples go (`SampleWriter`).
+        facts: what the samples' first line says beside what it always says.
         beat: called with the seconds since the last call; what it returns joins the sample.
     """
 
-    def __init__(self, path: Path, beat: Callable[[float], dict[str, Any]]) -> None:
+    def __init__(
+        self, path: Path, facts: Mapping[str, Any], beat: Callable[[float], dict[str, Any]]
+    ) -> None:
         self.cpu = CpuUse()
         self._beat = beat
-        self._process = psutil.Process()
-        self._file: TextIO | None = None
-        try:
-            self._file = path.open("a", encoding="utf-8", buffering=1)
-        except OSError as error:
-            faults.note("samples", error)
+        self._vitals = Vitals(thorough=False)
+        self._samples = SampleWriter(path, {"side": "generator", **facts})
         self._greenlet: Any = gevent.spawn(self._run)
 
     def stop(self) -> None:
         """Take the last sample and close the file."""
         self._greenlet.kill()
         self.sample()
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        self._samples.close()
+        self._vitals.close()
+        if self._samples.lost:
+            faults.counts["samples"] += self._samples.lost
 
     def sample(self) -> None:
         """Take a sample now; it covers the time since the last one."""
         try:
             window = self.cpu.sample()
+            latest = self.cpu.latest
             sample = {
-                "wall_s": round(time(), 3),
-                "cpu_percent": None if self.cpu.latest is None else round(self.cpu.latest, 1),
-                "rss_bytes": self._process.memory_info().rss,
+                **self._vitals.read(),
+                "cpu_percent": None if latest is None else round(latest, 1),
                 **self._beat(window),
             }
-            if self._file is not None:
-                self._file.write(json.dumps(sample) + "\n")
+            self._samples.write("vitals", sample)
         except Exception as error:  # noqa: BLE001 - fails open
             faults.note("sampling", error)
 

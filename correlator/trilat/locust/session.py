@@ -20,6 +20,7 @@ from . import faults, sockets, tls
 from .heartbeat import Heartbeat
 from .marker import marker
 from .pulse import Pulse
+from .recent import RecentTimes
 from .recorder import Recorder
 from .schedule import Pace
 
@@ -88,7 +89,8 @@ class Session:
         stem = f"generator-{_safe(self.host.name)}-{os.getpid()}"
         if generates:
             self._start_recording(journals, stem)
-        self.pulse = Pulse(samples / f"{stem}.jsonl", self._beat)
+        self._recent = RecentTimes()
+        self.pulse = Pulse(samples / f"{stem}.jsonl", {"run": settings.run_id}, self._beat)
 
     @property
     def active(self) -> bool:
@@ -198,6 +200,7 @@ class Session:
             "requests": self.recorder.requests if self.recorder is not None else 0,
             "wanted": round(self.pace.wanted, 3),
             "run": self.pace.run,
+            **self._recent.take(self.environment.stats),
         }
 
 

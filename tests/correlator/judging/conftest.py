@@ -107,6 +107,7 @@ def _rows(group: Mapping[str, Any], name_id: int) -> npt.NDArray[np.void]:
     rows["service_span"] = rows["span"] * matched
     rows["service_called_wall_ns"] = (rows["started_wall_ns"] + send + out) * matched
     rows["service_app_ns"] = service
+    rows["service_blocked_ns"] = ns("blocked") if "blocked" in group else -1
     rows["service_queue_ms"] = 0
     rows["service_tick_10us"] = 100 * matched
     rows["service_host"] = HOST * matched
@@ -128,9 +129,10 @@ def make_book() -> Callable[..., SketchBook]:
 
     Each group is one endpoint: ``n`` requests, and for all or each of them the milliseconds of
     ``service``, ``network``, ``generator`` (before sending), ``read`` (generator, after arrival)
-    and ``unattributed``; whether it is ``matched``, ``marked``, ``failed``; ``method``, ``name``;
-    ``far`` for a service on another host whose kernel tells nothing of its queue; ``stamped`` false
-    for a generator whose kernel tells nothing of arrivals.
+    and ``unattributed``; ``blocked`` where the service tells of its event loop; whether it is
+    ``matched``, ``marked``, ``failed``; ``method``, ``name``; ``far`` for a service on another host
+    whose kernel tells nothing of its queue; ``stamped`` false for a generator whose kernel tells
+    nothing of arrivals.
     """
 
     def make(*groups: Mapping[str, Any]) -> SketchBook:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from trilat.correlator.book import SketchBook
-    from trilat.correlator.checks import Check
+    from trilat.correlator.checking import Check
     from trilat.correlator.manifest import Manifest
 
 _FAST = {
@@ -49,7 +49,7 @@ def test_a_sound_run(checks: Callable[..., dict[str, Check]]) -> None:
     """Every check of a sound run is ok or has nothing to look at, and none asks for anything."""
     found = checks({}, "p95<=50ms")
     assert list(found) == [
-        *("E001", "E002", "E003", "E004", "G001", "G002", "G003", "G004", "S001", "S002")
+        *("E001", "E002", "E003", "E004", "G001", "G002", "G003", "G004", "S001", "S002", "S003")
     ]
     assert {each["outcome"] for each in found.values()} == {"ok", "skipped"}
     assert {each["remedy"] for each in found.values()} == {""}

@@ -298,3 +298,74 @@ def result() -> dict[str, Any]:
 def make_result() -> Callable[[float], dict[str, Any]]:
     """`example_result`, to be made for another load."""
     return example_result
+
+
+@pytest.fixture
+def sampled(result: dict[str, Any]) -> dict[str, Any]:
+    """The example with samples of three workers and a generator."""
+    elapsed = [float(second) for second in range(1, 400 + 1)]
+    instances = [
+        {
+            "host": 7,
+            "host_name": "web-1",
+            "pid": 100 + number,
+            "instance": number,
+            "python": "3.11.9",
+            "samples": 400,
+        }
+        for number in range(3)
+    ]
+    workers = [
+        {
+            "host_name": each["host_name"],
+            "pid": each["pid"],
+            "elapsed_s": elapsed,
+            "rss_mb": [100.0 + second / 10 for second in elapsed],
+            "loop_lag_max_ms": [210.0 if second % 50 == 0 else 1.0 for second in elapsed],
+            "throttled_ms": [0.0] * 400,
+        }
+        for each in instances
+    ]
+    place = {
+        "file": "shop/app.py",
+        "line": 12,
+        "function": "pay",
+        "count": 8,
+        "total_ms": 1680.0,
+        "max_ms": 215.0,
+        "stack": ["shop/app.py:40 route", "shop/app.py:12 pay"],
+    }
+    unseen = place | {"file": "(not seen)", "line": 0, "function": "", "stack": []}
+    result["service"] = {
+        "instances": instances,
+        "instances_left_out": 0,
+        "blocked": [place, unseen | {"total_ms": 420.0}],
+        "blocks": {"count": 16, "total_ms": 2100.0, "places": 5},
+        "blocked_share": 0.12,
+        "loop_lag_ms": {"p50": 1.0, "p95": 1.0, "max": 210.0},
+        "memory": {
+            "process": "web-1:100",
+            "first_mb": 100.0,
+            "last_mb": 140.0,
+            "max_mb": 140.0,
+            "limit_mb": 512.0,
+            "growth": None,
+        },
+        "cpu_percent": {"mean": 61.0, "max": 99.0},
+        "throttled_share": 0.0,
+        "steal_percent": None,
+        "gc_pause_ms": {"total": 120.0, "max": 9.0},
+        "series": workers,
+        "remarks": ["1 sample files could not be read: x.jsonl:3: not an object"],
+    }
+    rates = {"rate_per_s": [None, *[1500.0] * (399)], "p95_ms": [30.0] * 400}
+    made = {"host_name": "load-1", "pid": 5, "elapsed_s": elapsed, **rates}
+    result["generator"] = {"instances": [], "instances_left_out": 0, "series": [made]}
+    result["total"]["loop_blocked_ms"] = {
+        "known": 90_000,
+        "touched_share": 0.09,
+        "mean": 12.3,
+        "around_p95": 15.1,
+        "max": 214.0,
+    }
+    return result

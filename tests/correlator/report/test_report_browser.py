@@ -109,6 +109,16 @@ def test_the_chart_is_drawn(result: dict[str, Any], browse: Open) -> None:
     assert len(hidden) == len(result["endpoints"])
 
 
+def test_the_charts_over_time_are_drawn(sampled: dict[str, Any], browse: Open) -> None:
+    """Each canvas is sized by the library, and nothing fails in the page."""
+    document = browse(render(sampled))
+    assert 'data-ready="true"' in root(document)
+    assert "data-error" not in root(document)
+    canvases = re.findall(r"<canvas[^>]*data-time[^>]*>", document)
+    assert len(canvases) >= 4
+    assert all(re.search(r'width="[1-9]\d\d+"', canvas) for canvas in canvases)
+
+
 def test_an_empty_result_is_shown(browse: Open) -> None:
     """A result without figures raises nothing in the page and hides the chart."""
     document = browse(render({}))

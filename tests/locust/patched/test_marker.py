@@ -7,7 +7,7 @@ import string
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trilat.agent.marking import parse_traceparent
+from trilat.agent.marking import trace_context
 from trilat.locust.marker import Marker
 from trilat.locust.timeline import Timeline
 
@@ -48,10 +48,9 @@ def test_marks_are_two_headers_more_and_nothing_else(
     assert rest == body
     assert headers[0] == ("trilat-run", "0123456789ab;token=secret")
     assert headers[2:] == [(name.lower(), value.strip()) for name, value in fields]
-    context = parse_traceparent(headers[1][1])
+    context = trace_context(headers[1][1].encode())
     assert context is not None
-    assert context.span == timeline.span
-    assert context.trace == timeline.trace_high << 64 | timeline.trace_low
+    assert context == (timeline.trace_high, timeline.trace_low, timeline.span)
 
 
 @given(st.binary(max_size=200))

@@ -17,7 +17,7 @@ import trustme
 
 from trilat.agent import stamp
 from trilat.agent.layout import MarkFlag
-from trilat.agent.marking import parse_traceparent
+from trilat.agent.marking import trace_context
 from trilat.agent.records import UNKNOWN, ServiceMarks
 from trilat.locust import faults, sockets, tls
 from trilat.locust.marker import marker
@@ -42,9 +42,9 @@ def _marking() -> Iterator[None]:
 def answer_to(head: bytes) -> bytes:
     """A small answer with the stamp that the request's marks ask for."""
     line = next(x for x in head.split(b"\r\n") if x.startswith(b"traceparent: "))
-    context = parse_traceparent(line.removeprefix(b"traceparent: ").decode())
+    context = trace_context(line.removeprefix(b"traceparent: "))
     assert context is not None
-    marks = ServiceMarks(context.span, time.time_ns(), 5, UNKNOWN, 0, 4000, 1, 1)
+    marks = ServiceMarks(context[2], time.time_ns(), 5, UNKNOWN, 0, 4000, 1, 1)
     timing = b"server-timing: " + stamp.encode(marks)  # app;dur=…, queue;dur=…, trilat;desc=…
     return b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n" + timing + b"\r\n\r\nok"
 

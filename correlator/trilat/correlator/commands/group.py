@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import click
 
 from .check import check
+from .collect import collect
 from .demo import demo
 from .doctor import doctor
+from .journal import journal
 from .report import report
 from .run import run
 
@@ -59,5 +61,5 @@ def trilat(settings: Settings, debug: bool) -> None:
     settings.debug = debug
 
 
-for _command in (run, demo, report, check, doctor):
+for _command in (run, demo, report, check, collect, doctor, journal):
     trilat.add_command(_command)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from trilat.correlator.report import figures
+from trilat.correlator.report import figures, service_rows
 from trilat.correlator.report.reading import text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from trilat.correlator.report.rows import ObjectiveRow
+    from trilat.correlator.report.service_rows import TimeChart
 
 __all__ = ["chart_data"]
 
@@ -24,6 +25,7 @@ def chart_data(result: Mapping[str, Any]) -> dict[str, Any]:
         ``chosen``: the position of the one that is shown first: the first that misses an
         objective, else 0. ``endpoints``: of each of `figures.charted` the title, percentiles,
         response times and layers (see `Makeup`), and the objectives that are drawn as lines.
+        ``time``: the charts over time, each with its unit and curves.
     """
     charted = figures.charted(result)
     endpoints = []
@@ -35,7 +37,29 @@ def chart_data(result: Mapping[str, Any]) -> dict[str, Any]:
         endpoints.append(
             _endpoint(title, entry, [row for row in about if row.limit_ms is not None])
         )
-    return {"chosen": missed[0] if missed else 0, "endpoints": endpoints}
+    return {
+        "chosen": missed[0] if missed else 0,
+        "endpoints": endpoints,
+        "time": [_time_chart(chart) for chart in service_rows.over_time(result)],
+    }
+
+
+def _time_chart(chart: TimeChart) -> dict[str, Any]:
+    return {
+        "unit": chart.unit,
+        "curves": [
+            {
+                "label": curve.label,
+                "shade": curve.shade,
+                "dash": curve.dash,
+                "elapsed_s": _rounded(curve.elapsed_s),
+                "values": [
+                    None if value is None else round(value, _DECIMALS) for value in curve.values
+                ],
+            }
+            for curve in chart.curves
+        ],
+    }
 
 
 def _names(index: int, charted: Sequence[tuple[str, Mapping[str, Any]]]) -> set[str]:

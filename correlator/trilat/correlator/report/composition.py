@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from trilat.correlator.report import figures
+from trilat.correlator.report import figures, service_rows
 from trilat.correlator.report.markup import Html, element, joined
 from trilat.correlator.report.pieces import GRADES, grade, section, swatch, table
 from trilat.correlator.report.reading import items
@@ -87,7 +87,11 @@ def _component_tables(index: int, title: str, entry: Mapping[str, Any]) -> Html:
         table(
             f"Components of {title}", headings, lines, text_columns=(0, 1, 2), class_="components"
         ),
-        element("p", note, class_="note") if (note := figures.coverage_note(entry)) else None,
+        *(
+            element("p", note, class_="note")
+            for note in (service_rows.blocked_in_app(entry), figures.coverage_note(entry))
+            if note
+        ),
         _makeup_table(title, figures.makeup(entry)),
         data_endpoint=str(index),
     )

@@ -31,7 +31,8 @@ def render(result: Mapping[str, Any]) -> str:
     Args:
         result: the content of ``result.json``; figures it does not hold are shown as unknown.
     """
-    style, library, script = _asset("report.css"), _library(), _asset("report.js")
+    style, library = _asset("report.css"), _library()
+    script = _asset("report.js") + _asset("over_time.js")
     policy = (
         "default-src 'none'",
         f"script-src {_source_hash(library)} {_source_hash(script)}",

@@ -14,6 +14,7 @@ from trilat.correlator.report.conditions import conditions
 from trilat.correlator.report.markup import Html, element, joined
 from trilat.correlator.report.pieces import badge, breakable, section, sentence, share_bar, table
 from trilat.correlator.report.reading import items, mapping, number, text
+from trilat.correlator.report.service_sections import blocking, over_time
 from trilat.correlator.report.text import count, instant, milliseconds, percent, rate
 
 if TYPE_CHECKING:
@@ -37,7 +38,9 @@ def body(result: Mapping[str, Any]) -> Html:
         _key_figures(result),
         _objectives(result),
         composition(result),
+        blocking(result),
         _endpoints(result),
+        over_time(result),
         _checks(figures.checks(result)),
         _conditions(result),
         element("footer", "Times in milliseconds. result.json holds every figure of this page."),

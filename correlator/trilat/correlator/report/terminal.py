@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
-from trilat.correlator.report import figures
-from trilat.correlator.report.bars import SIDE_STYLES, glyphs_of, is_utf8, share_bar
-from trilat.correlator.report.columns import cut_middle, kept_columns, width_of
+from trilat.correlator.report import figures, service_facts, service_rows
+from trilat.correlator.report.bars import SIDE_STYLES, share_bar
+from trilat.correlator.report.columns import kept_columns, width_of
 from trilat.correlator.report.console import without_blanks
+from trilat.correlator.report.page import Page, Point
 from trilat.correlator.report.reading import items, mapping
 from trilat.correlator.report.rows import SIDES, ComponentRow, EndpointRow, Shares
 from trilat.correlator.report.text import MISSING, clean, count, milliseconds, percent, rate
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
 
     from rich.console import Console
@@ -28,10 +27,10 @@ _OUTCOME_STYLES = {"pass": "bold green", "fail": "bold red", "invalid": "bold ye
 _CHECK_STYLES = {"fail": "red", "warn": "yellow", "skipped": "dim"}
 _GRADES = "measured: off clocks; bounded: in an interval that holds; estimated: inferred"
 
-_WIDE = 110  # columns from which on shares are written out and components explained
 _BAR = 16
 _NAME_MIN = 12
 _ENDPOINTS_MAX = 50
+_BLOCKED_MAX = 10
 _MADE_OF = "made of at p95"
 # Columns in the order in which they go where the console is narrow.
 _DROPPED_ENDPOINT_COLUMNS = (
@@ -55,65 +54,50 @@ def render(
         report_path: where the page with the chart lies, to be named at the end.
     """
     with without_blanks(console):
-        page = _Page(console)
+        page = _Report(console)
         page.verdict(result)
         page.objectives(result)
         page.endpoints(result)
         page.components(result)
+        page.service(result)
         page.checks(result)
         page.files(result_path, report_path)
-
-
-class _Point(NamedTuple):
-    """A sentence under a mark."""
-
-    mark: str
-    sentence: str
-    style: str = ""
 
 
 def render_verdict(result: Mapping[str, Any], console: Console) -> None:
     """Print a result's verdict and objectives only; see `render`."""
     with without_blanks(console):
-        page = _Page(console)
+        page = _Report(console)
         page.verdict(result)
         page.objectives(result)
 
 
-class _Page:
-    """One printing: a console, and text that fits its encoding."""
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._encoding = console.encoding
-        self._utf8 = is_utf8(self._encoding)
-        self._glyphs = glyphs_of(self._encoding)
-        self._wide = console.width >= _WIDE
-        self._gap = 2 if self._wide else 1
+class _Report(Page):
+    """One printing of a result."""
 
     def verdict(self, result: Mapping[str, Any]) -> None:
         headline = figures.headline(result)
         style = _OUTCOME_STYLES.get(headline.outcome, "bold")
-        self._console.print(
-            Text.assemble((headline.label, style), ": ", self._fit(headline.sentence)),
-            soft_wrap=not self._console.is_terminal,  # in a file the whole verdict is one line
+        self.console.print(
+            Text.assemble((headline.label, style), ": ", self.fit(headline.sentence)),
+            soft_wrap=not self.console.is_terminal,  # in a file the whole verdict is one line
         )
-        points = [_Point("-", reason) for reason in headline.reasons]
-        points += [_Point("!", f"Warning: {warning}", "yellow") for warning in headline.warnings]
-        points += [_Point(">", f"To do: {remedy}", "bold") for remedy in headline.remedies]
-        points += [_Point("*", f"Note: {note}", "dim") for note in headline.notes]
-        self._points(points)
-        self._console.print()
+        points = [Point("-", reason) for reason in headline.reasons]
+        points += [Point("!", f"Warning: {warning}", "yellow") for warning in headline.warnings]
+        points += [Point(">", f"To do: {remedy}", "bold") for remedy in headline.remedies]
+        points += [Point("*", f"Note: {note}", "dim") for note in headline.notes]
+        self.points(points)
+        self.console.print()
 
     def objectives(self, result: Mapping[str, Any]) -> None:
         rows = figures.objectives(result)
         if not rows:
             return
         holds = {True: Text("yes", "green"), False: Text("no", "bold red"), None: Text(MISSING)}
-        width = max(self._console.width - 40, _NAME_MIN)
+        width = max(self.console.width - 40, _NAME_MIN)
         cells = [
             [
-                self._name(row.text, width, ""),
+                self.name(row.text, width, ""),
                 Text(row.reached),
                 Text(row.reached_without_generator),
                 holds[row.holds],
@@ -121,8 +105,8 @@ class _Page:
             for row in rows
         ]
         headings = ["objective", "reached", "without generator", "holds"]
-        self._fitting_table(headings, cells, (1, 2), ("without generator",))
-        self._console.print()
+        self.fitting_table(headings, cells, (1, 2), ("without generator",))
+        self.console.print()
 
     def endpoints(self, result: Mapping[str, Any]) -> None:
         rows = figures.endpoints(result, _ENDPOINTS_MAX)
@@ -130,21 +114,21 @@ class _Page:
         left_out = len(items(result, "endpoints")) - len(rows)
         headings = ["requests", "failed", "rate/s", "p50", "p95", "p99"]
         cells = [_endpoint_cells(row) for row in (*rows, total)]
-        if self._wide:
+        if self.wide:
             headings += ["service", "network", "generator"]
             for line, row in zip(cells, (*rows, total), strict=True):
                 line.extend(_share_cells(row.shares_p95))
         widths = [
-            width_of(heading, (line[index] for line in cells), self._gap)
+            width_of(heading, (line[index] for line in cells), self.gap)
             for index, heading in enumerate(headings)
         ]
-        room = self._console.width - _NAME_MIN - self._gap
+        room = self.console.width - _NAME_MIN - self.gap
         kept = kept_columns([*headings, _MADE_OF], [*widths, _BAR], _DROPPED_ENDPOINT_COLUMNS, room)
         has_bar = len(headings) in kept
         taken = sum([*widths, _BAR][index] for index in kept)
-        name_width = max(self._console.width - self._gap - taken, _NAME_MIN)
+        name_width = max(self.console.width - self.gap - taken, _NAME_MIN)
         shown = [index for index in kept if index < len(headings)]
-        table = self._table(
+        table = self.table(
             ["endpoint", *(headings[index] for index in shown)], right=range(1, len(shown) + 1)
         )
         if has_bar:
@@ -152,34 +136,62 @@ class _Page:
         for row, line in zip((*rows, total), cells, strict=True):
             if row is total:
                 table.add_section()
-            name = self._name(row.title, name_width, "bold" if row is total else "")
+            name = self.name(row.title, name_width, "bold" if row is total else "")
             drawn = [self._bar(row.shares_p95)] if has_bar else []
             table.add_row(name, *(line[index] for index in shown), *drawn)
-        self._console.print(table)
+        self.console.print(table)
         if left_out > 0:
-            self._console.print(
+            self.console.print(
                 f"{count(left_out)} endpoints with less load are in the result only."
             )
-        self._console.print(self._legend())
+        self.console.print(self._legend())
         if total.corrected_p95_ms is not None:
             corrected = milliseconds(total.corrected_p95_ms)
-            self._console.print(f"p95 from intended starts: {corrected}", highlight=False)
-        self._console.print()
+            self.console.print(f"p95 from intended starts: {corrected}", highlight=False)
+        self.console.print()
 
     def components(self, result: Mapping[str, Any]) -> None:
         total = mapping(result, "total")
         rows = figures.components(total)
         headings = ["component", "mean", "share", "p50", "p95", "evidence"]
         cells = [[Text(row.label, SIDE_STYLES[row.side]), *_component_cells(row)] for row in rows]
-        if self._wide:
+        if self.wide:
             headings.append("from and to")
             for line, row in zip(cells, rows, strict=True):
                 line.append(Text(row.meaning, style="dim"))
-        self._fitting_table(headings, cells, range(1, 5), ("p50", "evidence", "p95"))
+        self.fitting_table(headings, cells, range(1, 5), ("p50", "evidence", "p95"))
+        if note := service_rows.blocked_in_app(total):
+            self.console.print(Text(note))
         if note := figures.coverage_note(total):
-            self._console.print(Text(note, style="dim"))
-        self._console.print(Text(_GRADES, style="dim"))
-        self._console.print()
+            self.console.print(Text(note, style="dim"))
+        self.console.print(Text(_GRADES, style="dim"))
+        self.console.print()
+
+    def service(self, result: Mapping[str, Any]) -> None:
+        rows = service_rows.blocked(result)[:_BLOCKED_MAX]
+        if rows:
+            width = max(self.console.width - 40, _NAME_MIN)
+            cells = [
+                [
+                    self.name(f"{row.place} {row.function}".rstrip(), width, ""),
+                    Text(count(row.times)),
+                    Text(milliseconds(row.total_ms)),
+                    Text(milliseconds(row.max_ms)),
+                    Text(percent(row.share)),
+                ]
+                for row in rows
+            ]
+            headings = ["blocked the service's loop", "times", "total", "longest", "share"]
+            self.fitting_table(headings, cells, range(1, 5), ("share", "longest"))
+            self.console.print(Text("times in ms; report.html has the stacks", style="dim"))
+            self.console.print()
+        facts = service_facts.facts(result)
+        lines = [f"{label}: {value}" for label, value in facts]
+        lines += service_facts.remarks(result)
+        if lines:
+            self.console.print(Text("the service over time", style="dim"))
+            self.points([Point("-", line) for line in lines])
+            self.console.print()
 
     def checks(self, result: Mapping[str, Any]) -> None:
         rows = figures.checks(result)
@@ -195,74 +207,26 @@ class _Page:
             if new := [step for step in row.steps if step not in told]:
                 told.update(new)
                 said += f". To do: {'; '.join(new)}"
-            points.append(_Point(row.outcome.upper(), said, _CHECK_STYLES[row.outcome]))
-        self._console.print(figures.checks_passed(rows), highlight=False)
-        self._points(points)
-        self._console.print()
+            points.append(Point(row.outcome.upper(), said, _CHECK_STYLES[row.outcome]))
+        self.console.print(figures.checks_passed(rows), highlight=False)
+        self.points(points)
+        self.console.print()
 
     def files(self, result_path: Path | None, report_path: Path | None) -> None:
         for label, path in (("Figures", result_path), ("Report ", report_path)):
             if path is not None:
-                line = Text.assemble((f"{label}: ", "dim"), self._fit(clean(path, limit=4096)))
-                self._console.print(line, soft_wrap=True)  # a path in one piece can be copied
-
-    def _fit(self, text: str) -> str:
-        """`text` in the console's encoding; what it lacks is written as an escape."""
-        if self._utf8:
-            return text
-        plain = text.replace("…", "...")
-        return plain.encode(self._encoding, "backslashreplace").decode(self._encoding)
-
-    def _name(self, title: str, width: int, style: str) -> Text:
-        return Text(cut_middle(self._fit(title), width, "…" if self._utf8 else "..."), style=style)
-
-    def _points(self, points: Sequence[_Point]) -> None:
-        """A list of sentences; where one wraps, the rest hangs under its start."""
-        grid = Table.grid(padding=(0, 1, 0, 0))
-        grid.add_column(no_wrap=True)
-        grid.add_column()
-        for point in points:
-            grid.add_row(Text(point.mark, style=point.style), Text(self._fit(point.sentence)))
-        if points:
-            self._console.print(Padding(grid, (0, 0, 0, 2), expand=False))
-
-    def _table(self, headings: Sequence[str], right: Container[int]) -> Table:
-        padding = (0, self._gap, 0, 0)
-        table = Table(box=None, padding=padding, pad_edge=False, header_style="dim")
-        for index, heading in enumerate(headings):
-            table.add_column(heading, justify="right" if index in right else "left", no_wrap=True)
-        return table
-
-    def _fitting_table(
-        self,
-        headings: Sequence[str],
-        cells: Sequence[Sequence[Text]],
-        right: Container[int],
-        droppable: Sequence[str],
-    ) -> None:
-        """Print a table without the columns that the console has no room for."""
-        widths = [
-            width_of(heading, (line[index].plain for line in cells), self._gap)
-            for index, heading in enumerate(headings)
-        ]
-        kept = kept_columns(headings, widths, droppable, self._console.width + self._gap)
-        table = self._table(
-            [headings[index] for index in kept],
-            [place for place, index in enumerate(kept) if index in right],
-        )
-        for line in cells:
-            table.add_row(*(line[index] for index in kept))
-        self._console.print(table)
+                line = Text.assemble((f"{label}: ", "dim"), self.fit(clean(path, limit=4096)))
+                self.console.print(line, soft_wrap=True)  # a path in one piece can be copied
 
     def _bar(self, shares: Shares | None) -> Text:
         if shares is None:
             return Text(MISSING, style="dim")
-        return share_bar(shares, _BAR, self._encoding)
+        return share_bar(shares, _BAR, self.encoding)
 
     def _legend(self) -> Text:
         legend = Text("times in ms; ", style="dim")
         for side in SIDES:
-            legend.append(self._glyphs[side], style=SIDE_STYLES[side])
+            legend.append(self.glyphs[side], style=SIDE_STYLES[side])
             legend.append(f" {side}  ")
         legend.rstrip()
         return legend
