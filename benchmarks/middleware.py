@@ -18,9 +18,11 @@ import platform
 import socket
 import statistics
 import sys
+import tempfile
 import time
 from asyncio.trsock import TransportSocket
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
@@ -28,7 +30,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from trilat.agent.marking import RUN_HEADER, TRACEPARENT_HEADER, new_run_id
-from trilat.middleware import TrilatMiddleware
+from trilat.middleware import Station, TrilatMiddleware
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,7 +42,9 @@ if TYPE_CHECKING:
 __all__ = ["Cost", "main", "measure"]
 
 BARE = "no middleware"
-MARKED = "trilat, marked request"
+ALL_ON = "trilat, marked and journaled"
+STAMPED = ("trilat, marked request", ALL_ON)
+CALLS_A_TURN = 20
 
 # What requests, and so Locust's HttpUser, sends.
 UNMARKED_HEADERS = [
@@ -64,8 +68,10 @@ class Connection:
     """Stands where uvicorn's request object stands: it owns ``receive`` and has a transport."""
 
     def __init__(self, sock: socket.socket) -> None:
-        self._socket = TransportSocket(sock)  # what asyncio hands out
+        self._sock = sock  # asyncio's transports have it under this name
+        self._socket = TransportSocket(sock)  # what they hand out
         self.transport = self
+        self.disconnected = False
 
     def get_extra_info(self, name: str) -> TransportSocket | None:
         """As `asyncio.BaseTransport.get_extra_info`."""
@@ -109,7 +115,8 @@ class Cost:
         added_us: median over the rounds.
         low_us: smallest round.
         high_us: largest round.
-        times_trilat: the median as a multiple of trilat's for a marked request.
+        times_trilat: the median as a multiple of trilat's with everything on: counted, with the
+            loop's lag, stamped and journaled.
     """
 
     name: str
@@ -136,13 +143,26 @@ def with_middleware(middleware: Callable[[ASGIApp], ASGIApp]) -> Starlette:
     return app
 
 
-def subjects() -> tuple[list[Subject], list[str]]:
+def trilat(scratch: Path, *, journal: bool = False) -> Starlette:
+    """The application with trilat's middleware, all its files in a directory of their own."""
+    place = Path(tempfile.mkdtemp(dir=scratch))
+    station = Station(state=place / "state")
+    return with_middleware(
+        lambda app: TrilatMiddleware(
+            app, station=station, journal=place / "journal" if journal else None
+        )
+    )
+
+
+def subjects(scratch: Path) -> tuple[list[Subject], list[str]]:
     """All that can be measured here, the bare application first, and the packages missing."""
     found = [
         Subject(BARE, new_app(), UNMARKED_HEADERS),
         Subject("a wrapped send", with_middleware(SendWrapper), UNMARKED_HEADERS),
-        Subject("trilat, unmarked request", with_middleware(TrilatMiddleware), UNMARKED_HEADERS),
-        Subject(MARKED, with_middleware(TrilatMiddleware), MARKED_HEADERS),
+        Subject("trilat, unmarked request", trilat(scratch), UNMARKED_HEADERS),
+        Subject("trilat, journaled request", trilat(scratch, journal=True), UNMARKED_HEADERS),
+        Subject("trilat, marked request", trilat(scratch), MARKED_HEADERS),
+        Subject(ALL_ON, trilat(scratch, journal=True), MARKED_HEADERS),
     ]
     missing = []
     try:
@@ -160,20 +180,39 @@ def subjects() -> tuple[list[Subject], list[str]]:
     else:
         app = with_middleware(PrometheusMiddleware)
         found.append(Subject("starlette_exporter", app, UNMARKED_HEADERS))
+    try:
+        from opentelemetry.instrumentation.asgi import OpenTelemetryMiddleware
+        from opentelemetry.sdk.metrics import MeterProvider
+        from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+    except ImportError:
+        missing.append("opentelemetry-instrumentation-asgi opentelemetry-sdk")
+    else:
+        provider = MeterProvider([InMemoryMetricReader()])
+        app = with_middleware(lambda app: OpenTelemetryMiddleware(app, meter_provider=provider))
+        found.append(Subject("opentelemetry-asgi, metrics", app, UNMARKED_HEADERS))
     return found, missing
 
 
 async def call_ns(subject: Subject, connection: Connection, calls: int) -> float:
-    """Nanoseconds that a request took, as the mean over a number of them."""
+    """Nanoseconds that a request took, as the mean over a number of them.
+
+    The event loop gets its turn every few requests, untimed: in a server it has one for each.
+    """
 
     async def send(message: Message) -> None:
         pass
 
     app, receive, headers = subject.app, connection.receive, subject.headers
-    begun_ns = time.perf_counter_ns()
-    for _ in range(calls):
-        await app(_scope(headers), receive, send)
-    return (time.perf_counter_ns() - begun_ns) / calls
+    took_ns = done = 0
+    while done < calls:
+        turn = min(CALLS_A_TURN, calls - done)
+        begun_ns = time.perf_counter_ns()
+        for _ in range(turn):
+            await app(_scope(headers), receive, send)
+        took_ns += time.perf_counter_ns() - begun_ns
+        done += turn
+        await asyncio.sleep(0)
+    return took_ns / calls
 
 
 def _scope(headers: list[tuple[bytes, bytes]]) -> dict[str, Any]:
@@ -208,7 +247,7 @@ async def check(subject: Subject, connection: Connection) -> None:
 
     await subject.app(_scope(subject.headers), connection.receive, send)
     stamped = b"queue;dur=" in dict(starts[0]["headers"]).get(b"server-timing", b"")
-    if starts[0]["status"] != 200 or stamped != (subject.name == MARKED):
+    if starts[0]["status"] != 200 or stamped != (subject.name in STAMPED):
         raise RuntimeError(f"{subject.name}: unexpected answer {starts[0]}")
 
 
@@ -236,7 +275,7 @@ async def measure(found: list[Subject], rounds: int, calls: int) -> tuple[float,
         subject.name: [(took[subject.name] - took[BARE]) / 1000 for took in by_round]
         for subject in found[1:]
     }
-    trilat_us = statistics.median(added[MARKED])
+    trilat_us = statistics.median(added[ALL_ON])
     costs = [
         Cost(name, middle := statistics.median(us), min(us), max(us), middle / trilat_us)
         for name, us in added.items()
@@ -251,8 +290,9 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=500, help="requests a round (default 500)")
     parser.add_argument("--format", choices=("table", "json"), default="table")
     options = parser.parse_args()
-    found, missing = subjects()
-    bare_us, costs = asyncio.run(measure(found, options.rounds, options.calls))
+    with tempfile.TemporaryDirectory() as scratch:
+        found, missing = subjects(Path(scratch))
+        bare_us, costs = asyncio.run(measure(found, options.rounds, options.calls))
     if missing:
         print(
             f"not measured, since not installed: pip install {' '.join(missing)}", file=sys.stderr

@@ -61,6 +61,7 @@ ELSEWHERE = {
     "uvicorn service:app --port 8000 --no-access-log &": ("tests/conftest.py", '"-m", "uvicorn"'),
 }
 JUDGED = {0, 1, 3, 4, 5}
+COLLECTED = "(address of a service that is collected from)"
 COMMAND = "from trilat.correlator.cli import main; main()"
 # What a block takes for given that shows a line or two of a service.
 A_SERVICE = """
@@ -70,6 +71,18 @@ from fastapi import FastAPI
 
 app = FastAPI()
 settings = SimpleNamespace(token="a-token")
+"""
+TOKEN = "of-a-test"
+A_COLLECTED_SERVICE = """
+import os
+
+from fastapi import FastAPI
+
+from trilat.middleware import CollectApp, TrilatMiddleware
+
+app = FastAPI()
+app.mount("/trilat", CollectApp(token=os.environ["TRILAT_COLLECT_TOKEN"]))
+app.add_middleware(TrilatMiddleware, journal=os.environ["A_JOURNAL"])
 """
 
 
@@ -119,6 +132,19 @@ def finished_run(example_service: Any, tmp_path_factory: pytest.TempPathFactory)
     words += ["--run-time", "2s"]
     _run(words, out.parent)
     return out
+
+
+@pytest.fixture(scope="module")
+def collected_url(start_service: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where a service gives its files."""
+    folder = tmp_path_factory.mktemp("collected")
+    (folder / "collected_service.py").write_text(A_COLLECTED_SERVICE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRILAT_COLLECT_TOKEN", TOKEN)
+        patch.setenv("A_JOURNAL", str(folder / "journal"))
+        patch.setenv("NO_PROXY", "127.0.0.1")
+        with start_service(folder / "collected_service.py") as service:
+            yield f"{service.url}/trilat"
 
 
 def test_the_pages_show_commands() -> None:
@@ -172,6 +198,8 @@ def _put_in_place(words: list[str], url: str, run: Path, out: Path) -> list[str]
         known = values.get(placed[-1]) if placed else None
         if word == "RUN":
             placed.append(str(run))
+        elif words[:2] == ["trilat", "collect"] and "://" in word:
+            placed.append(COLLECTED)
         elif words[0] == "curl" and "://" in word:
             placed.append(url)
         else:
@@ -183,10 +211,17 @@ def _put_in_place(words: list[str], url: str, run: Path, out: Path) -> list[str]
     "line", [line for line in _lines() if _is_run_here(line) and not _is_one_of_a_pair(line)]
 )
 def test_a_command_in_the_pages_works(
-    line: str, example_service: Any, finished_run: Path, tmp_path: Path
+    line: str,
+    example_service: Any,
+    finished_run: Path,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
 ) -> None:
     """It is taken as right usage, and ends with a code that the pages tell of."""
     words = _put_in_place(shlex.split(line), example_service.url, finished_run, tmp_path)
+    if COLLECTED in words:
+        url = request.getfixturevalue("collected_url")
+        words = [url if word == COLLECTED else word for word in words]
     _run(words, tmp_path)
 
 
@@ -282,7 +317,15 @@ def test_python_in_the_pages_runs(block: str, tmp_path: Path) -> None:
     file = tmp_path / "block.py"
     takes_for_given = "app." in block and "app = " not in block
     file.write_text((A_SERVICE if takes_for_given else "") + block)
-    subprocess.run([sys.executable, str(file)], cwd=tmp_path, timeout=60, check=True)
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop/settings.py").write_text('SECRET_KEY = "of-a-test"\n')  # for Django
+    subprocess.run(
+        [sys.executable, str(file)],
+        cwd=tmp_path,
+        env={**os.environ, "TRILAT_COLLECT_TOKEN": TOKEN},
+        timeout=60,
+        check=True,
+    )
 
 
 def test_links_between_the_pages_lead_somewhere() -> None:

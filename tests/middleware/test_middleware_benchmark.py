@@ -20,7 +20,13 @@ def test_benchmark_prints_json() -> None:
     )
     result = json.loads(ran.stdout)
     names = [cost["name"] for cost in result["added"]]
-    assert names[:3] == ["a wrapped send", "trilat, unmarked request", "trilat, marked request"]
+    assert names[:5] == [
+        "a wrapped send",
+        "trilat, unmarked request",
+        "trilat, journaled request",
+        "trilat, marked request",
+        "trilat, marked and journaled",
+    ]
     assert result["bare_us"] > 0
     assert result["rounds"] == 3
 

@@ -14,13 +14,12 @@ hide it: then nothing is known.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
+from typing import Any
 
 from trilat.agent.records import UNKNOWN
 from trilat.agent.tcp import last_data_received_ms
 
-if TYPE_CHECKING:
-    from .asgi import Receive, Scope
+from .asgi import Scope
 
 __all__ = ["queued_ms"]
 
@@ -28,12 +27,12 @@ _ONE_REQUEST_AT_A_TIME = ("1.1", "1.0")
 _LONGEST_MS = 2**31 - 1
 
 
-def queued_ms(scope: Scope, receive: Receive) -> int:
+def queued_ms(scope: Scope, server: Any) -> int:
     """How long the request lay in the kernel before this call, in milliseconds.
 
     Args:
         scope: of the request.
-        receive: as the server handed it in.
+        server: whose method the server's ``receive`` is; None where it is no method.
 
     Returns:
         Whole milliseconds that are true within one kernel tick, or `UNKNOWN`: the server hides
@@ -43,8 +42,10 @@ def queued_ms(scope: Scope, receive: Receive) -> int:
     if scope.get("http_version") not in _ONE_REQUEST_AT_A_TIME:
         return UNKNOWN
     try:
-        transport = receive.__self__.transport  # type: ignore[attr-defined]
-        waited_ms = last_data_received_ms(transport.get_extra_info("socket"))
+        transport = server.transport
+        # asyncio's way to the socket costs as much as the system call.
+        sock = getattr(transport, "_sock", None) or transport.get_extra_info("socket")
+        waited_ms = last_data_received_ms(sock)
     except (AttributeError, OSError, struct.error):
         return UNKNOWN
     return waited_ms if waited_ms <= _LONGEST_MS else UNKNOWN
