@@ -17,7 +17,7 @@ import pytest
 from websockets.sync.client import connect
 
 from trilat.agent.host import host_identity, kernel_tick_us
-from trilat.agent.records import UNKNOWN, ServiceMarks
+from trilat.agent.records import ServiceMarks
 from trilat.agent.stamp import EMPTY, decode, find
 
 if TYPE_CHECKING:
@@ -80,10 +80,10 @@ def test_marked_request_is_answered_with_the_service_time(client: httpx.Client) 
 
 
 def test_marked_request_is_answered_with_kernel_evidence(client: httpx.Client) -> None:
-    """Each combination of loop and parser exposes the socket, so the queue is known."""
+    """Each combination of loop and parser exposes the socket, and the loop's lag is followed."""
     marks = marks_of(client.get("/plain/wait", headers=mark()))
     assert marks.queue_ms >= 0
-    assert marks.blocked_ns == UNKNOWN
+    assert marks.blocked_ns >= 0
     assert marks.tick_us == kernel_tick_us()
     assert marks.host == host_identity()
     assert marks.instance != 0

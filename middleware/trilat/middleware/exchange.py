@@ -136,7 +136,8 @@ def begin(  # noqa: PLR0915 - flat, as each call in here is paid for by each req
                 )  # fmt: skip
             elif now_ns - end_ns > _AFTER_MIN_NS:
                 ledger.add_after(series, now_ns - end_ns)
-            if error is not None:
+            # A cancelled application was stopped by its server.
+            if isinstance(error, Exception) and type(error).__name__ not in _CLIENT_ERRORS:
                 ledger.add_exception(series)
         except Exception:  # noqa: BLE001 - instrumentation fails open
             health.failed()

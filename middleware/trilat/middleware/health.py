@@ -32,7 +32,7 @@ class Health:
         if self.errors == 1:
             with suppress(Exception):  # a logging handler may be what is broken
                 logger.warning(
-                    "trilat could not stamp an answer; the request went on untouched,"
+                    "trilat failed in a step of its own; the service went on untouched,"
                     " and further errors are only counted",
                     exc_info=True,
                 )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Store"]
 
-# Beginning a file holds the event loop up for as long as the kernel takes to reserve it: small ones.
+# To begin a file takes the kernel as long as the file is large, and the event loop waits: small.
 _SEGMENT_BYTES = 2**20
 _SEGMENTS_MAX = 128
 _DIRECTORY_BYTES_MAX = 2**30
@@ -28,9 +28,9 @@ _AGE_MAX_S = 24 * 3600.0
 class Store:
     """Opens the files of this process in a directory, and clears up after processes that ended.
 
-    A process keeps 128 MB of journal, about a million requests, and 16 MB of samples; all that is in
-    the directory together is at most a gigabyte, or what the living processes hold. Nothing is kept
-    for longer than a day.
+    A process keeps 128 MB of journal, about a million requests, and 16 MB of samples; all that is
+    in the directory together is at most a gigabyte, or what the living processes hold. What is
+    older than a day goes when the next file, or the next process, begins.
 
     Args:
         directory: where; made if it is missing.
