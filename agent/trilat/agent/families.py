@@ -9,6 +9,7 @@ https://prometheus.io/docs/practices/naming/.
 from __future__ import annotations
 
 from bisect import bisect_left
+from ctypes import Array, c_int64
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -103,6 +104,11 @@ class Histogram:
     def sum_at(self) -> int:
         """Where the sum stands, counted from the first bucket."""
         return len(self.bounds) + 1
+
+    def observe(self, numbers: Array[c_int64], at: int, value: int) -> None:
+        """Count a value, in the slots' unit, in the histogram whose first bucket is at ``at``."""
+        numbers[at + bisect_left(self.bounds, value)] += 1
+        numbers[at + self.sum_at] += value
 
 
 @dataclass(frozen=True, slots=True)

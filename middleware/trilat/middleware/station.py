@@ -9,7 +9,6 @@ from __future__ import annotations
 import atexit
 import os
 import weakref
-from bisect import bisect_left
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -169,17 +168,11 @@ class Station:
             cache.clear()
 
     def _on_lag(self, lag_ns: int) -> None:
-        at = self._process_at + _LAG_AT
-        view = self.view
-        view[at + bisect_left(_LAG.bounds, lag_ns)] += 1
-        view[at + _LAG.sum_at] += lag_ns
+        _LAG.observe(self.view, self._process_at + _LAG_AT, lag_ns)
         self.lag_max_ns = max(self.lag_max_ns, lag_ns)
 
     def _on_wait(self, wait_ns: int) -> None:
-        at = self._process_at + _WAIT_AT
-        view = self.view
-        view[at + bisect_left(_WAIT.bounds, wait_ns)] += 1
-        view[at + _WAIT.sum_at] += wait_ns
+        _WAIT.observe(self.view, self._process_at + _WAIT_AT, wait_ns)
 
 
 def _forget_all() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -162,8 +161,7 @@ class _Connection:
             return
         took_ns = self._monotonic_ns() - self._accepted_ns
         self._view[at + _OPEN_AT] -= 1
-        self._view[at + _DURATION_AT + bisect_left(_DURATION.bounds, took_ns)] += 1
-        self._view[at + _DURATION_AT + _DURATION.sum_at] += took_ns
+        _DURATION.observe(self._view, at + _DURATION_AT, took_ns)
 
     def _find(self) -> int:
         if self._at < 0:
