@@ -161,6 +161,32 @@ def test_two_layers_make_one_stamp(observed: Observed) -> None:
     assert observed.station.begun == 1
 
 
+def test_layers_with_a_copied_scope_between_them_count_once(observed: Observed) -> None:
+    """What stands between the two may hand a copy of the scope inwards."""
+    inner = observed.wrap(sending(START, BODY))
+
+    async def copying(scope: Scope, receive: Receive, send: Send) -> None:
+        await inner(dict(scope), receive, send)
+
+    exchange = observed.exchange(MARKED).run(observed.wrap(copying))
+    assert len(exchange.stamps) == 1
+    assert observed.station.begun == 1
+
+
+def test_requests_one_after_the_other_in_one_context_all_count(observed: Observed) -> None:
+    """A caller may use one list of headers, and one scope, for all of them."""
+    app = observed.wrap(sending(START, BODY))
+    exchanges = [observed.exchange(MARKED) for _ in range(3)]
+
+    async def run_all() -> None:
+        for exchange in exchanges:
+            await app(exchanges[0].scope, exchange.receive, exchange.send)
+
+    asyncio.run(run_all())
+    assert [len(exchange.stamps) for exchange in exchanges] == [1, 1, 1]
+    assert (observed.station.begun, observed.station.ended) == (3, 3)
+
+
 def test_requests_in_flight_do_not_share_state(observed: Observed) -> None:
     """Many interleaved requests through one instance each get their own span and time."""
     now = itertools.count(step=1_000)

@@ -19,7 +19,7 @@ from starlette.routing import Route
 from trilat.agent.clock import Clock
 from trilat.middleware.asgi import Message, Scope
 from trilat.middleware.health import Health
-from trilat.middleware.threads import THREAD_WAIT, PoolFigures, ThreadPoolWatch, current_scope
+from trilat.middleware.threads import PoolFigures, ThreadPoolWatch, current_exchange
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -33,6 +33,16 @@ def run(request: pytest.FixtureRequest) -> Iterator[Run]:
     new_loop = asyncio.new_event_loop if request.param == "asyncio" else uvloop.new_event_loop
     with asyncio.Runner(loop_factory=new_loop) as runner:
         yield runner.run
+
+
+class Waiting:
+    """Stands where a middleware's exchange stands."""
+
+    thread_wait_ns = 0
+
+    def covers(self, _scope: Scope) -> bool:
+        """Nothing is called inside of it."""
+        return False
 
 
 class HandWatch(ThreadPoolWatch):
@@ -58,8 +68,8 @@ def test_a_wait_is_told_and_a_free_thread_is_not(run: Run) -> None:
         watch, leave = HandWatch(), threading.Event()
         to_thread.current_default_thread_limiter().total_tokens = 1
         assert watch.attach()
-        scope: Scope = {}
-        current_scope.set(scope)
+        exchange = Waiting()
+        current_exchange.set(exchange)
         first = asyncio.create_task(to_thread.run_sync(leave.wait))
         await watch.until(1, 0)
         second = asyncio.create_task(to_thread.run_sync(int))
@@ -69,7 +79,7 @@ def test_a_wait_is_told_and_a_free_thread_is_not(run: Run) -> None:
         leave.set()
         await asyncio.gather(first, second)
         assert watch.waits == [500]
-        assert scope == {THREAD_WAIT: 500}
+        assert exchange.thread_wait_ns == 500
         assert watch.figures() == PoolFigures(busy=0, limit=1, waiting=0)
         assert watch.errors.errors == 0
 
@@ -95,7 +105,8 @@ def test_synchronous_endpoints_of_starlette_are_seen(run: Run) -> None:
             "headers": [],
             "server": ("test", 80),
         }
-        current_scope.set(scope)
+        exchange = Waiting()
+        current_exchange.set(exchange)
         statuses: list[int] = []
 
         async def receive() -> Message:
@@ -104,9 +115,9 @@ def test_synchronous_endpoints_of_starlette_are_seen(run: Run) -> None:
         async def send(message: Message) -> None:
             statuses.append(message.get("status", 0))
 
-        await app(dict(scope), receive, send)
+        await app(scope, receive, send)
         assert statuses == [200, 0]
-        return int(scope.get(THREAD_WAIT, 0))
+        return exchange.thread_wait_ns
 
     async def main() -> None:
         watch = HandWatch()

@@ -68,6 +68,11 @@ class JournalWriter:
             milliseconds, for which an event loop should not wait.
         clock: tells the files' age.
 
+    Attributes:
+        buffer: the open file; another one after each call of `ready` or `append`.
+        pack_into: writes a record into it.
+        commit: the number that the next record ends with.
+
     Raises:
         JournalError: the facts do not fit the file's header.
     """
@@ -91,7 +96,7 @@ class JournalWriter:
         self._facts = dict(facts)
         self._layout = layout
         self._size = layout.size
-        self._pack_into = layout.packer.pack_into
+        self.pack_into = layout.packer.pack_into
         self._pack_name_into = name_layout(self._size).struct.pack_into
         room = min(segment_bytes, SEGMENT_BYTES_MAX) - HEADER_SIZE
         self._per_segment = max(room // self._size, _RECORDS_MIN)
@@ -106,9 +111,10 @@ class JournalWriter:
         self._name_records = 0
         self._pending: deque[bytes] = deque()
         self._path: Path | None
-        self._map: mmap.mmap
+        self.buffer: mmap.mmap
         self._offset = self._taken = HEADER_SIZE
-        self._count = self._look_at = self._opened_ns = 0
+        self.commit = 1
+        self._look_at = self._opened_ns = 0
         self._warned = False
         self.dropped_segments = 0
         self.dropped_untaken = 0
@@ -121,11 +127,28 @@ class JournalWriter:
         Raises:
             struct.error: a value does not fit its field.
         """
-        if self._count >= self._look_at:
+        at = self.ready()
+        self.pack_into(self.buffer, at, *values, self.commit)
+        self.wrote()
+
+    def ready(self) -> int:
+        """Where in ``buffer`` the next record goes.
+
+        For where a record is written so often that `append` costs too much, as it builds a tuple
+        and a list of the values::
+
+            at = journal.ready()
+            journal.pack_into(journal.buffer, at, *values, journal.commit)
+            journal.wrote()
+        """
+        if self.commit > self._look_at:
             self._look()
-        self._pack_into(self._map, self._offset, *values, self._count + 1)
+        return self._offset
+
+    def wrote(self) -> None:
+        """The record that `ready` made room for is written."""
         self._offset += self._size
-        self._count += 1
+        self.commit += 1
         if self._path is None:
             self.lost_to_disk += 1
 
@@ -143,9 +166,14 @@ class JournalWriter:
         taken = list(self._pending)
         self._pending.clear()
         if self._offset > self._taken:
-            taken.append(self._map[self._taken : self._offset])
+            taken.append(self.buffer[self._taken : self._offset])
             self._taken = self._offset
         return taken
+
+    def begin_file(self, facts: Mapping[str, Any]) -> None:
+        """Go on in a new file, whose header and those of all later ones say this, too."""
+        self._facts |= facts
+        self._roll()
 
     def close(self) -> None:
         """Cut the last file to its length; what was not taken stays for `take_new`."""
@@ -157,7 +185,7 @@ class JournalWriter:
         room = self._per_segment // 4 - 1  # one record is kept for OTHER
         if self._name_records + len(parts) > room and text != OTHER:
             return self.name_id(OTHER)
-        if self._count + len(parts) > self._per_segment:
+        if self.commit + len(parts) > self._per_segment + 1:
             self._roll()
         number = self._names[text] = len(self._names)
         self._name_records += len(parts)
@@ -167,9 +195,9 @@ class JournalWriter:
     def _write_name(self, number: int, parts: list[bytes]) -> None:
         for part, raw in enumerate(parts):
             values = (_NAME, part, number, raw)
-            self._pack_name_into(self._map, self._offset, *values, self._count + 1)
+            self._pack_name_into(self.buffer, self._offset, *values, self.commit)
             self._offset += self._size
-            self._count += 1
+            self.commit += 1
 
     def _parts(self, text: str) -> list[bytes]:
         raw = text.encode(errors="replace")
@@ -178,14 +206,14 @@ class JournalWriter:
 
     def _look(self) -> None:
         """Begin a new file where this one is full or old, and let go of those that are too old."""
-        if self._count >= self._per_segment or self._is_older(self._opened_ns, eighths=1):
+        if self.commit > self._per_segment or self._is_older(self._opened_ns, eighths=1):
             self._roll()
         else:
             self._drop_oldest(keep=self._max_segments)
             self._plan_look()
 
     def _plan_look(self) -> None:
-        soon = self._per_segment if self._max_age_ns is None else self._count + _LOOK_EVERY
+        soon = self._per_segment if self._max_age_ns is None else self.commit - 1 + _LOOK_EVERY
         self._look_at = min(soon, self._per_segment)
 
     def _is_older(self, since_ns: int, *, eighths: int) -> bool:
@@ -204,7 +232,7 @@ class JournalWriter:
 
     def _set_aside(self) -> None:
         if self._keep_new and self._offset > self._taken:
-            self._pending.append(self._map[self._taken : self._offset])
+            self._pending.append(self.buffer[self._taken : self._offset])
             self._taken = self._offset
         if len(self._pending) > self._max_segments:
             self._pending.popleft()
@@ -217,17 +245,17 @@ class JournalWriter:
         self._drop_oldest(keep=self._max_segments - 1)
         header = self._header()
         try:
-            self._map = _map_file(path, size, header)
+            self.buffer = _map_file(path, size, header)
         except OSError as error:
             if not self._warned:
                 self._warned = True
                 logger.warning("no journal on disk, going on in memory: %s", error)
             self._path = None
-            self._map = mmap.mmap(-1, size)
+            self.buffer = mmap.mmap(-1, size)
         else:
             self._path = path
         self._offset = self._taken = HEADER_SIZE
-        self._count = 0
+        self.commit = 1
         self._opened_ns = self._now_ns()
         self._plan_look()
 
@@ -254,7 +282,7 @@ class JournalWriter:
             self._delete(gone)
 
     def _finish_segment(self) -> None:
-        self._map.close()
+        self.buffer.close()
         if self._path is not None:
             with suppress(OSError):  # somebody removed the file: there is nothing to cut
                 os.truncate(self._path, self._offset)

@@ -1,8 +1,9 @@
 """One HTTP exchange inside the service: what is seen of it, from the call to the last body message.
 
 This is the hottest code of the service's side, run for every request of somebody else's service. So
-what is kept of a request lives in the cells of two closures, each clock is read once an instant,
-and what only a marked or a streamed answer needs is made for those alone. The measure is
+an exchange is one object with slots, which costs less than the cells of closures and gives Python's
+garbage collector a single thing to look at; each clock is read once an instant; and what only a
+marked or a streamed answer needs is made for those alone. The measure is
 ``benchmarks/middleware.py``.
 """
 
@@ -14,17 +15,18 @@ from trilat.agent.lag import NEVER_NS, SLACK_NS
 from trilat.agent.layout import ServedFlag
 from trilat.agent.records import UNKNOWN
 
-from .marks import read_marks
-from .threads import current_scope
+from .marks import read_marks, stamped
+from .threads import current_exchange
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable
 
     from .asgi import Message, Receive, Scope, Send
     from .ledger import Ledger
 
-__all__ = ["Stream", "begin"]
+__all__ = ["Exchange", "Stream"]
 
+_MARKED = int(ServedFlag.MARKED)
 _DISCONNECTED = int(ServedFlag.DISCONNECTED)
 _RAISED = int(ServedFlag.RAISED)
 _UNFINISHED = int(ServedFlag.UNFINISHED)
@@ -52,10 +54,8 @@ class Stream:
         self.body_bytes += size
 
 
-def begin(  # noqa: PLR0915 - flat, as each call in here is paid for by each request
-    ledger: Ledger, scope: Scope, receive: Receive, send: Send
-) -> tuple[Send, Callable[[BaseException | None], None]]:
-    """Begin to observe a request.
+class Exchange:
+    """A request and its answer. Making one begins to observe it; nothing else raises.
 
     Args:
         ledger: where it is counted, once its answer has ended.
@@ -63,91 +63,145 @@ def begin(  # noqa: PLR0915 - flat, as each call in here is paid for by each req
         receive: the server's.
         send: the server's.
 
-    Returns:
-        The ``send`` to call the application with, and what to call with the exception that left
-        the application, or None, when it is done. Neither raises anything of its own.
+    Attributes:
+        scope: of the request.
+        marks: see `trilat.middleware.marks.read_marks`.
+        called_ns: the monotonic clock when the application was called.
+        start_ns: from there to the answer's start, or UNKNOWN.
+        end_ns: to the end of its body, or UNKNOWN.
+        blocked_ns: how long the event loop was blocked up to the start, or UNKNOWN.
+        status: that it is counted under; 0 before an answer has started.
+        size: bytes of a body that came in one piece.
+        stream: what is known of one that came in several.
+        thread_wait_ns: how long it waited for threads of the pool.
+        series: the place of its series among the numbers of the process, or UNKNOWN.
+        open: whether the application is at it.
     """
-    station, health, monotonic_ns = ledger.station, ledger.health, ledger.monotonic_ns
-    called_ns = monotonic_ns()
-    lag = station.lag
-    if lag.slow:
-        lag.wake()
-    lag.idle_ticks = 0
-    late = called_ns - lag.due_ns > SLACK_NS
-    blocked_before_ns = lag.blocked_at(called_ns) if late else lag.blocked_ns
-    server = getattr(receive, "__self__", None)  # uvicorn's, of the connection
-    marks = read_marks(ledger, scope, server)
-    current_scope.set(scope)
-    station.begun += 1
-    start_ns = end_ns = blocked_ns = series = UNKNOWN
-    status = 0
-    stream: Stream | None = None
+
+    __slots__ = (
+        "_blocked_before_ns",
+        "_ledger",
+        "_send",
+        "_server",
+        "blocked_ns",
+        "called_ns",
+        "end_ns",
+        "marks",
+        "open",
+        "scope",
+        "series",
+        "size",
+        "start_ns",
+        "status",
+        "stream",
+        "thread_wait_ns",
+    )
+
+    def __init__(self, ledger: Ledger, scope: Scope, receive: Receive, send: Send) -> None:
+        self._ledger = ledger
+        self.called_ns = called_ns = ledger.monotonic_ns()
+        station = ledger.station
+        lag = station.lag
+        if lag.slow:
+            lag.wake()
+        lag.idle_ticks = 0
+        late = called_ns - lag.due_ns > SLACK_NS
+        self._blocked_before_ns = lag.blocked_at(called_ns) if late else lag.blocked_ns
+        self.scope = scope
+        self._send = send
+        self._server = getattr(receive, "__self__", None)  # uvicorn's, of the connection
+        self.marks = read_marks(ledger, scope, self._server)
+        self.start_ns = self.end_ns = self.blocked_ns = self.series = UNKNOWN
+        self.status = self.size = self.thread_wait_ns = 0
+        self.open = True
+        self.stream: Stream | None = None
+        current_exchange.set(self)
+        station.begun += 1
 
     # Not a coroutine function: what the server's own send returns is handed on as it is.
-    def send_observed(message: Message) -> Awaitable[None]:
-        nonlocal start_ns, end_ns, blocked_ns, series, status, stream
+    def send(self, message: Message) -> Awaitable[None]:
+        """What the application is to call with the messages of its answer."""
         try:
             kind = message["type"]
             if kind == "http.response.start":
+                status = message["status"]
                 # 1xx answers come before the one that counts.
-                if start_ns < 0 and message["status"] >= 200:
-                    status = message["status"]
-                    now_ns = monotonic_ns()
-                    start_ns = now_ns - called_ns
+                if self.start_ns < 0 and status >= 200:
+                    self.status = status
+                    station = self._ledger.station
+                    now_ns = self._ledger.monotonic_ns()
+                    self.start_ns = start_ns = now_ns - self.called_ns
+                    lag = station.lag
                     due_ns = lag.due_ns
                     if due_ns != NEVER_NS:
                         late = now_ns - due_ns > SLACK_NS
                         blocked_to_ns = lag.blocked_at(now_ns) if late else lag.blocked_ns
-                        blocked_ns = blocked_to_ns - blocked_before_ns
-                    if marks.stamped:
-                        message = marks.stamp(message, start_ns, blocked_ns)
-            elif kind in _BODY_KINDS and end_ns < 0:
+                        self.blocked_ns = blocked_to_ns - self._blocked_before_ns
+                    marks = self.marks
+                    if marks is not None and marks[-1] & _MARKED:
+                        instance = station.instance
+                        message = stamped(message, marks, start_ns, self.blocked_ns, instance)
+            elif kind in _BODY_KINDS and self.end_ns < 0:
+                now_ns = self._ledger.monotonic_ns()
                 size = len(message.get("body", b""))
-                if stream is not None or message.get("more_body"):
-                    now_ns = monotonic_ns()
-                    stream = stream or Stream(called_ns + max(start_ns, 0))
-                    stream.add(now_ns, size)
-                if not message.get("more_body"):
-                    end_ns = monotonic_ns() - called_ns
+                more = message.get("more_body", False)
+                if more or self.stream is not None:
+                    self._piece(now_ns, size)
+                if not more:
+                    self.size = size
+                    self.end_ns = took_ns = now_ns - self.called_ns
                     flags = 0
-                    if getattr(server, "disconnected", False) is True:
-                        flags, status = _DISCONNECTED, _CLIENT_LEFT
+                    if getattr(self._server, "disconnected", False) is True:
+                        flags, self.status = _DISCONNECTED, _CLIENT_LEFT
                     # Before it is handed over: who has the answer finds it counted.
-                    series = ledger.add(
-                        scope, marks, status, flags, called_ns, start_ns, end_ns, end_ns,
-                        blocked_ns, size, stream,
-                    )  # fmt: skip
+                    self._ledger.add(self, flags, took_ns)
         except Exception:  # noqa: BLE001 - instrumentation fails open
-            health.failed()
-        return send(message)
+            self._ledger.health.failed()
+        return self._send(message)
 
-    def done(error: BaseException | None) -> None:
-        nonlocal series, status
-        station.ended += 1
+    def done(self, error: BaseException | None) -> None:
+        """The application is done: it returned, or the error left it."""
+        ledger = self._ledger
+        ledger.station.ended += 1
+        self.open = False
         try:
-            now_ns = monotonic_ns() - called_ns
-            if end_ns < 0:
-                flags = _UNFINISHED if error is None else _UNFINISHED | _RAISED
-                if _client_left(error, status, server):
-                    flags, status = flags | _DISCONNECTED, _CLIENT_LEFT
-                series = ledger.add(
-                    scope, marks, status or _FAILED, flags, called_ns, start_ns, end_ns, now_ns,
-                    blocked_ns, 0, stream,
-                )  # fmt: skip
-            elif now_ns - end_ns > _AFTER_MIN_NS:
-                ledger.add_after(series, now_ns - end_ns)
+            now_ns = ledger.monotonic_ns() - self.called_ns
+            if self.end_ns < 0:
+                self._give_up(error, now_ns)
+            elif now_ns - self.end_ns > _AFTER_MIN_NS:
+                ledger.add_after(self.series, now_ns - self.end_ns)
             # A cancelled application was stopped by its server.
-            if isinstance(error, Exception) and type(error).__name__ not in _CLIENT_ERRORS:
-                ledger.add_exception(series)
+            if error is not None and isinstance(error, Exception) and not _is_of_client(error):
+                ledger.add_exception(self.series)
         except Exception:  # noqa: BLE001 - instrumentation fails open
-            health.failed()
+            ledger.health.failed()
 
-    return send_observed, done
+    def covers(self, scope: Scope) -> bool:
+        """Whether a call that is made in this exchange's context belongs to it.
+
+        A mounted application may have a middleware of its own. What stands between the two may hand
+        a copy of the scope inwards; the headers are the same list then.
+        """
+        ours = self.scope
+        return self.open and (scope is ours or scope.get("headers") is ours.get("headers"))
+
+    def _piece(self, now_ns: int, size: int) -> None:
+        """A message of a body that comes in several."""
+        if self.stream is None:
+            self.stream = Stream(self.called_ns + max(self.start_ns, 0))
+        self.stream.add(now_ns, size)
+
+    def _give_up(self, error: BaseException | None, now_ns: int) -> None:
+        """The answer has not come to its end, and will not."""
+        flags = _UNFINISHED if error is None else _UNFINISHED | _RAISED
+        # Starlette ends a stream without an error where it hears that the client has left.
+        left = self.status > 0 if error is None else _is_of_client(error)
+        if left or getattr(self._server, "disconnected", False) is True:
+            flags, self.status = flags | _DISCONNECTED, _CLIENT_LEFT
+        self.status = self.status or _FAILED
+        self._ledger.add(self, flags, now_ns)
 
 
-def _client_left(error: BaseException | None, status: int, server: object) -> bool:
-    """Whether an answer that did not come to its end had nobody to go to."""
-    if getattr(server, "disconnected", False) is True:
-        return True
-    # Starlette ends a stream without an error where it hears that the client has left.
-    return (error is None and status > 0) or type(error).__name__ in _CLIENT_ERRORS
+def _is_of_client(error: BaseException) -> bool:
+    """Whether an exception says that nobody is there to answer."""
+    return type(error).__name__ in _CLIENT_ERRORS

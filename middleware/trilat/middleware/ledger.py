@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from binascii import a2b_hex
 from typing import TYPE_CHECKING
 
 from trilat.agent.clock import SYSTEM_CLOCK, Clock
 from trilat.agent.families import HTTP, LATENCY_BOUNDS, LATENCY_BUCKETS, LATENCY_STEP_NS
 from trilat.agent.layout import SERVED, ServedFlag
-from trilat.agent.marking import RUN_ID_LENGTH, TraceContext
+from trilat.agent.records import UNKNOWN
 
+from .marks import Marks, run_number
 from .routes import METHODS, OTHER_LABEL
-from .threads import THREAD_WAIT
 
 if TYPE_CHECKING:
-    from .asgi import Scope
-    from .exchange import Stream
-    from .marks import Marks
+    from .exchange import Exchange
     from .routes import RouteLabels
     from .station import Station
 
@@ -36,6 +33,7 @@ _EXEMPLAR_EVERY_NS = 1_000_000_000
 _SERVED = int(SERVED.kind)
 _STREAMED = int(ServedFlag.STREAMED)
 _CACHE_MAX = 10_000
+_NO_MARKS: Marks = (0, 0, 0, 0, 0, UNKNOWN, 0)
 
 
 class Ledger:
@@ -46,6 +44,9 @@ class Ledger:
         labels: names routes and methods.
         token: where given, only requests that carry it count as marked.
         clock: the clocks to stamp with.
+
+    Attributes:
+        runs: the numbers of runs by the headers that were let in.
     """
 
     def __init__(
@@ -62,44 +63,23 @@ class Ledger:
         self.wall_ns = clock.wall_ns
         self._labels = labels
         self._series: dict[tuple[str, str, int], tuple[int, int]] = station.new_cache()
-        self._runs: dict[bytes, int] = {}
+        self.runs: dict[bytes, int] = {}
 
-    def add(  # noqa: PLR0913, PLR0917 - an object for them would cost more than its use
-        self,
-        scope: Scope,
-        marks: Marks,
-        status: int,
-        flags: int,
-        called_ns: int,
-        start_ns: int,
-        end_ns: int,
-        took_ns: int,
-        blocked_ns: int,
-        size: int,
-        stream: Stream | None,
-    ) -> int:
-        """Count an exchange that has ended, or was given up.
+    def add(self, exchange: Exchange, flags: int, took_ns: int) -> None:
+        """Count an exchange that has ended, or was given up; it learns its series.
 
         Args:
-            scope: of the request.
-            marks: of the request.
-            status: that it is counted under.
+            exchange: with the status that it is counted under.
             flags: see `trilat.agent.layout.ServedFlag`; those of the marks are added.
-            called_ns: the monotonic clock when the application was called.
-            start_ns: from there to the answer's start, or UNKNOWN.
-            end_ns: to the end of its body, or UNKNOWN.
-            took_ns: the same, or to where it was given up.
-            blocked_ns: how long the event loop was blocked up to the start, or UNKNOWN.
-            size: bytes of a body that came in one piece.
-            stream: what is known of one that came in several.
-
-        Returns:
-            The place of its series among the numbers of the process.
+            took_ns: from the call to the end of the answer's body, or to where it was given up.
         """
         station = self.station
+        scope, status = exchange.scope, exchange.status
         key = (scope["method"], self._labels.label(scope), status)
         series, name_id = self._series.get(key) or self._find(key)
+        exchange.series = series
         view = station.view
+        start_ns, size, stream = exchange.start_ns, exchange.size, exchange.stream
         if start_ns >= 0 and (stream is not None or took_ns - start_ns > _BODY_MIN_NS):
             at = series + _START_AT
             step = (start_ns - 1) // LATENCY_STEP_NS
@@ -110,37 +90,53 @@ class Ledger:
         bucket = LATENCY_BUCKETS[step] if 0 <= step < _STEPS else _far(step)
         view[at + bucket] += 1
         view[at + _SUM_AT] += took_ns
+        gap_ns, messages = 0, 1
         if stream is not None:
-            size = stream.body_bytes
+            flags |= _STREAMED
+            size, gap_ns, messages = stream.body_bytes, stream.gap_ns, stream.messages
         if size:
             view[series + _BYTES_AT] += size
-        ids = marks.ids
-        if ids[2] and called_ns >= view[series + _NEXT_EXEMPLAR_AT]:
-            self._exemplify(series, ids, called_ns, bucket, took_ns)
+        trace_high, trace_low, span, run, called_wall_ns, queue_ms, marked = (
+            exchange.marks or _NO_MARKS
+        )
+        called_ns = exchange.called_ns
+        if span and called_ns >= view[series + _NEXT_EXEMPLAR_AT]:
+            self._exemplify(series, trace_high, trace_low, called_ns, bucket, took_ns)
         journal = station.journal
         if journal is not None:
-            if stream is not None:
-                flags |= _STREAMED
-            journal.append(
+            at = journal.ready()
+            journal.pack_into(
+                journal.buffer,
+                at,
                 _SERVED,
-                flags | marks.flags,
+                flags | marked,
                 name_id,
-                *ids,
-                (self._runs.get(marks.run) or self._run_number(marks.run)) if marks.run else 0,
-                marks.called_wall_ns or self.wall_ns() - took_ns,
+                trace_high,
+                trace_low,
+                span,
+                run,
+                called_wall_ns or self.wall_ns() - took_ns,
                 called_ns,
                 start_ns,
-                end_ns,
-                blocked_ns,
-                scope.get(THREAD_WAIT, 0),
-                0 if stream is None else stream.gap_ns,
+                exchange.end_ns,
+                exchange.blocked_ns,
+                exchange.thread_wait_ns,
+                gap_ns,
                 size,
-                marks.queue_ms,
-                1 if stream is None else stream.messages,
+                queue_ms,
+                messages,
                 status,
                 0,
+                journal.commit,
             )
-        return series
+            journal.wrote()
+
+    def know_run(self, run: bytes) -> int:
+        """The number of a run whose header has been let in; see `run_number`."""
+        number = run_number(run)
+        if len(self.runs) < _CACHE_MAX:
+            self.runs[run] = number
+        return number
 
     def add_after(self, series: int, after_ns: int) -> None:
         """Count the time that the application ran on after the end of its answer."""
@@ -163,27 +159,20 @@ class Ledger:
             self._series[key] = series, name_id
         return series, name_id
 
-    def _exemplify(
-        self, series: int, ids: TraceContext, called_ns: int, bucket: int, took_ns: int
+    def _exemplify(  # noqa: PLR0913, PLR0917 - once a second for a series
+        self,
+        series: int,
+        trace_high: int,
+        trace_low: int,
+        called_ns: int,
+        bucket: int,
+        took_ns: int,
     ) -> None:
         """Point from a bucket to this request; at most once a second for a series."""
         station = self.station
         station.view[series + _NEXT_EXEMPLAR_AT] = called_ns + _EXEMPLAR_EVERY_NS
-        trace = b"%016x%016x" % ids[:2]
+        trace = b"%016x%016x" % (trace_high, trace_low)
         station.counters.exemplify(series, _END_AT, bucket, took_ns, self.wall_ns(), trace)
-
-    def _run_number(self, run: bytes) -> int:
-        """A run id of our own form as a number; 0 for one that was made by hand."""
-        text = run.partition(b";")[0]
-        if len(text) != RUN_ID_LENGTH:
-            return 0
-        try:
-            number = int.from_bytes(a2b_hex(text), "big")
-        except ValueError:
-            return 0
-        if len(self._runs) < _CACHE_MAX:
-            self._runs[run] = number
-        return number
 
 
 def _far(step: int) -> int:

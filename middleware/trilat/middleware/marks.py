@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from binascii import a2b_hex
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from trilat.agent.host import host_identity, kernel_tick_us
 from trilat.agent.layout import ServedFlag
 from trilat.agent.marking import (
     RUN_HEADER,
+    RUN_ID_LENGTH,
     TRACEPARENT_HEADER,
-    TraceContext,
     run_is_allowed,
     trace_context,
 )
@@ -22,64 +23,27 @@ if TYPE_CHECKING:
     from .asgi import Message, Scope
     from .ledger import Ledger
 
-__all__ = ["NO_MARKS", "Marks", "read_marks"]
+__all__ = ["Marks", "read_marks", "run_number", "stamped"]
 
 # ASGI servers hand header names in lower case.
 _RUN = RUN_HEADER.lower().encode()
 _TRACEPARENT = TRACEPARENT_HEADER.lower().encode()
 _OURS = frozenset((_RUN, _TRACEPARENT))
 _MARKED = int(ServedFlag.MARKED)
-_NO_IDS: TraceContext = (0, 0, 0)
+_NO_IDS = (0, 0, 0)
 _TICK_10US = kernel_tick_us() // 10
 _HOST = host_identity()
 
 
-class Marks:
-    """The marks of one request.
-
-    Attributes:
-        ids: of its trace and span; zeros without them.
-        stamped: whether its answer gets a stamp.
-        flags: what its record says of it.
-        run: the ``Trilat-Run`` header, where it is allowed.
-    """
-
-    __slots__ = ("called_wall_ns", "flags", "ids", "instance", "queue_ms", "run", "stamped")
-
-    def __init__(self) -> None:
-        self.ids = _NO_IDS
-        self.stamped = False
-        self.flags = self.called_wall_ns = self.instance = 0
-        self.queue_ms = UNKNOWN
-        self.run = b""
-
-    def stamp(self, message: Message, app_ns: int, blocked_ns: int) -> Message:
-        """The start of an answer with the stamp.
-
-        An application may send one message, or one list, many times: both are copied.
-        """
-        queue_ms = self.queue_ms
-        packed = STAMP.pack(
-            self.ids[2],
-            self.called_wall_ns,
-            app_ns,
-            blocked_ns,
-            queue_ms,
-            _TICK_10US,
-            0,
-            _HOST,
-            self.instance,
-        )
-        header = (b"server-timing", server_timing(app_ns, queue_ms, blocked_ns, packed))
-        return {**message, "headers": [*message.get("headers", ()), header]}
+Marks: TypeAlias = tuple[int, int, int, int, int, int, int]
+"""Those of one request: its trace id in two halves, its span id, the run as a number, the wall
+clock when the application was called, milliseconds that the request lay in the kernel, and
+`ServedFlag`. Zeros and UNKNOWN stand for what it has not. A plain tuple, since each request of a
+load test has one made."""
 
 
-NO_MARKS = Marks()
-"""Those of a request that has none."""
-
-
-def read_marks(ledger: Ledger, scope: Scope, server: Any) -> Marks:
-    """The marks of a request that is being called.
+def read_marks(ledger: Ledger, scope: Scope, server: Any) -> Marks | None:
+    """The marks of a request that is being called, or None.
 
     Args:
         ledger: whose token is asked for.
@@ -89,35 +53,71 @@ def read_marks(ledger: Ledger, scope: Scope, server: Any) -> Marks:
     headers = scope["headers"]
     if type(headers) is not list:  # any iterable will do: reading may use it up
         headers = scope["headers"] = list(headers)
-    for name, _ in headers:
-        if name in _OURS:
-            return _read(ledger, scope, server, headers)
-    return NO_MARKS
-
-
-def _read(ledger: Ledger, scope: Scope, server: Any, headers: list[tuple[bytes, bytes]]) -> Marks:
-    called_wall_ns = ledger.wall_ns()
     run = trace = None
     for name, value in headers:
-        if name == _TRACEPARENT:
-            trace = value if trace is None else b""  # two of them are as good as none
-        elif name == _RUN and run is None:
-            run = value
-    marks = Marks()
+        if name in _OURS:
+            if name == _TRACEPARENT:
+                trace = value if trace is None else b""  # two of them are as good as none
+            elif run is None:
+                run = value
+    if run is None and trace is None:
+        return None
+    return _read(ledger, scope, server, run, trace)
+
+
+def _read(
+    ledger: Ledger, scope: Scope, server: Any, run: bytes | None, trace: bytes | None
+) -> Marks:
+    called_wall_ns = ledger.wall_ns()
+    ids = _NO_IDS
     if trace is not None:
-        ids = trace_context(trace)
-        if ids is None:
+        context = trace_context(trace)
+        if context is None:
             ledger.health.malformed_traceparents += 1
         else:
-            marks.ids = ids
+            ids = context
+    trace_high, trace_low, span = ids
     if run is not None:
-        if run_is_allowed(run, ledger.token):
-            marks.run = run
-            marks.stamped = True
-            marks.flags = _MARKED
-            marks.called_wall_ns = called_wall_ns
-            marks.queue_ms = queued_ms(scope, server)
-            marks.instance = ledger.station.instance
-        else:
-            ledger.health.refused += 1
-    return marks
+        token = ledger.token
+        number = ledger.runs.get(run)
+        # Where a token is asked for it is compared each time, in constant time.
+        if run_is_allowed(run, token) if token is not None or number is None else True:
+            if number is None:
+                number = ledger.know_run(run)
+            queue_ms = queued_ms(scope, server)
+            return trace_high, trace_low, span, number, called_wall_ns, queue_ms, _MARKED
+        ledger.health.refused += 1
+    return trace_high, trace_low, span, 0, called_wall_ns, UNKNOWN, 0
+
+
+def run_number(run: bytes) -> int:
+    """A run id of our own form as a number; 0 for one that was made by hand.
+
+    Args:
+        run: the value of a ``Trilat-Run`` header.
+    """
+    text = run.partition(b";")[0]
+    if len(text) != RUN_ID_LENGTH:
+        return 0
+    try:
+        return int.from_bytes(a2b_hex(text), "big")
+    except ValueError:
+        return 0
+
+
+def stamped(  # noqa: D417 - the others are those of an exchange
+    message: Message, marks: Marks, app_ns: int, blocked_ns: int, instance: int
+) -> Message:
+    """The start of an answer with the stamp.
+
+    An application may send one message, or one list, many times: both are copied.
+
+    Args:
+        instance: see `trilat.agent.host.process_identity`.
+    """
+    _, _, span, _, called_wall_ns, queue_ms, _ = marks
+    packed = STAMP.pack(
+        span, called_wall_ns, app_ns, blocked_ns, queue_ms, _TICK_10US, 0, _HOST, instance
+    )
+    header = (b"server-timing", server_timing(app_ns, queue_ms, blocked_ns, packed))
+    return {**message, "headers": [*message.get("headers", ()), header]}

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from trilat.agent.clock import SYSTEM_CLOCK, Clock
 from trilat.agent.marking import token_bytes
 
-from .exchange import begin
+from .exchange import Exchange
 from .ledger import Ledger
 from .routes import RouteLabels
 from .station import STATION, Station
-from .threads import current_scope
+from .threads import current_exchange
 from .websocket import observe_websocket
 
 if TYPE_CHECKING:
@@ -79,27 +79,33 @@ class TrilatMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Call the application; HTTP requests and WebSockets are observed."""
         station = self._station
-        kind = scope["type"]
         if not station.entered:
             station.enter()
-        if kind == "http":
-            if current_scope.get() is scope:  # a mounted application with a middleware of its own
-                await self.app(scope, receive, send)
-                return
-            try:
-                send_observed, done = begin(self._ledger, scope, receive, send)
-            except Exception:  # noqa: BLE001 - instrumentation fails open
-                station.health.failed()
-                await self.app(scope, receive, send)
-                return
-            try:
-                await self.app(scope, receive, send_observed)
-            except BaseException as error:
-                done(error)
-                raise
-            done(None)
-        elif kind == "websocket":
-            await observe_websocket(self.app, scope, receive, send, station, self._labels)
+        if scope["type"] != "http":
+            await self._call_other(scope, receive, send)
+            return
+        outer = current_exchange.get()
+        if outer is not None and outer.covers(scope):  # a middleware further out observes it
+            await self.app(scope, receive, send)
+            return
+        try:
+            exchange = Exchange(self._ledger, scope, receive, send)
+        except Exception:  # noqa: BLE001 - instrumentation fails open
+            station.health.failed()
+            await self.app(scope, receive, send)
+            return
+        try:
+            await self.app(scope, receive, exchange.send)
+        except BaseException as error:
+            exchange.done(error)
+            raise
+        exchange.done(None)
+
+    async def _call_other(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Call the application with what is no HTTP request."""
+        if scope["type"] == "websocket":
+            labels = self._labels
+            await observe_websocket(self.app, scope, receive, send, self._station, labels)
         else:
-            station.enter()  # the application begins on a loop that may be another one
+            self._station.enter()  # the application begins on a loop that may be another one
             await self.app(scope, receive, send)

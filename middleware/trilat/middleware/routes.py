@@ -88,12 +88,10 @@ class RouteLabels:
             if self._resolver is not None:
                 return self._bounded(self._resolver(scope) or UNMATCHED_LABEL)
             get = scope.get
-            kept = get("fastapi")
-            key = (
-                id(get("route") or get("router")),  # applications may share endpoints
-                id(get("endpoint")),
-                id(kept.get("effective_route_context")) if kept else 0,
-            )
+            # Applications may share endpoints, and routers routes.
+            route, kept = get("route") or get("router"), get("fastapi")
+            context = kept.get("effective_route_context") if kept else None
+            key = id(route), id(get("endpoint")), id(context)
             known = self._known.get(key)
             if type(known) is str:
                 return known

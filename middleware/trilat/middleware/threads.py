@@ -17,20 +17,32 @@ from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from trilat.agent.clock import SYSTEM_CLOCK, Clock
 
 from .asgi import Scope
 from .health import HEALTH, Health
 
-__all__ = ["THREAD_WAIT", "PoolFigures", "ThreadPoolWatch", "current_scope"]
+__all__ = ["Observed", "PoolFigures", "ThreadPoolWatch", "current_exchange"]
 
-THREAD_WAIT = "trilat.thread_wait_ns"
-"""Where a request's scope holds the sum of its waits, in nanoseconds; absent or 0 without one."""
 
-current_scope: ContextVar[Scope | None] = ContextVar("trilat.current_scope", default=None)
-"""The scope of the request that the running task answers; the middleware sets it."""
+class Observed(Protocol):
+    """An exchange that a middleware observes, as those see it who run inside of it.
+
+    Attributes:
+        thread_wait_ns: the sum of its waits for a thread, in nanoseconds.
+    """
+
+    thread_wait_ns: int
+
+    def covers(self, scope: Scope) -> bool:
+        """Whether a call that is made in its context belongs to it."""
+        ...
+
+
+current_exchange: ContextVar[Observed | None] = ContextVar("trilat.current_exchange", default=None)
+"""The latest exchange that a middleware began to observe in the running task's context."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +150,9 @@ class ThreadPoolWatch:
 
     def _ended(self, wait_ns: int) -> None:
         try:
-            scope = current_scope.get()
-            if scope is not None:
-                scope[THREAD_WAIT] = scope.get(THREAD_WAIT, 0) + wait_ns
+            exchange = current_exchange.get()
+            if exchange is not None:
+                exchange.thread_wait_ns += wait_ns
             if self._on_wait is not None:
                 self._on_wait(wait_ns)
         except Exception:  # noqa: BLE001 - instrumentation fails open
