@@ -7,7 +7,8 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trilat.agent.blocks import OTHER, BlockedPlaces, BlockEvent
+from trilat.agent.blocks import OTHER, BlockedPlace, BlockedPlaces, BlockEvent
+from trilat.agent.stacks import Place
 
 
 def block(line: int, took_ns: int = 1, stack: tuple[str, ...] = ()) -> BlockEvent:
@@ -51,3 +52,15 @@ def test_new_blocks_are_taken_once_and_the_oldest_are_forgotten() -> None:
     assert [event.line for event in places.take_new()] == [3, 4]
     assert places.take_new() == []
     assert places.forgotten == 3
+
+
+def test_sums_that_others_made_are_added() -> None:
+    """As if each block had come by itself; without a stack, the one that is known stays."""
+    places = BlockedPlaces()
+    places.add(block(1, 5, ("known",)))
+    for count, total, longest, stack in ((3, 30, 20, ()), (2, 9, 6, ("short",))):
+        places.merge(BlockedPlace(Place("app.py", 1, "view"), count, total, longest, stack))
+    (place,) = places.by_total()
+    assert (place.count, place.total_ns, place.max_ns) == (6, 44, 20)
+    assert place.stack == ("known",)
+    assert len(places.take_new()) == 1

@@ -18,6 +18,7 @@ import pytest
 
 import trilat.agent.lag
 from trilat.agent import native
+from trilat.agent.pauses import CollectorPauses
 from trilat.agent.stacks import NO_CALLBACK, Place, short_path, take_stack
 
 
@@ -91,6 +92,15 @@ def test_where_all_is_library_the_innermost_line_is_named() -> None:
     assert stack.place.function.endswith("wait")
 
 
+def test_where_all_is_library_a_package_is_named_before_the_standard_library() -> None:
+    """It is the nearer to what somebody can change."""
+    package = code_in("/x/site-packages/package/calls.py", name="calls")
+    with stopped_in(package) as (at, base):
+        stack = take_stack(at, base)
+    assert stack is not None
+    assert stack.place == Place("/x/site-packages/package/calls.py", 2, "calls")
+
+
 def test_own_functions_are_of_no_interest() -> None:
     """A thread in one of the ignored functions has left what blocked it."""
     view = code_in("/somewhere/app/views.py")
@@ -105,6 +115,51 @@ def test_a_loop_outside_of_its_callbacks_blames_nobody() -> None:
     assert stack is not None
     assert stack.place == NO_CALLBACK
     assert stack.lines == ()
+
+
+def test_what_runs_the_loop_is_left_out_at_whatever_depth() -> None:
+    """A greenlet has its own outermost frame, and is told from others by it."""
+    hub, view = code_in("/somewhere/hub.py", name="run"), code_in("/somewhere/app/views.py")
+    with stopped_in(hub, view) as (at, base):
+        inside = take_stack(at, base, around=frozenset({hub.__code__}))
+        again = take_stack(at, base)
+        outside = take_stack(at, base, around=frozenset({hub.__code__, view.__code__}))
+    assert inside is not None
+    assert again is not None
+    assert outside is not None
+    assert inside.lines[0] == "/somewhere/app/views.py:2 outer"
+    assert again.lines[0] == "/somewhere/hub.py:2 run"
+    assert outside.lines[0] == "json/decoder.py:2 innermost"
+    assert inside.origin == again.origin != 0
+
+
+def test_a_collection_is_found_at_the_line_that_set_it_off() -> None:
+    """Not in what counts its time."""
+    pauses = CollectorPauses()
+    pauses.close()
+    reached, leave = threading.Event(), threading.Event()
+
+    def clock() -> int:
+        reached.set()
+        return leave.wait(60)
+
+    pauses._now_ns = clock
+
+    def collects() -> None:
+        pauses._note("start", {})
+
+    thread = threading.Thread(target=collects)
+    thread.start()
+    assert reached.wait(60)
+    innermost = sys._current_frames()[thread.ident or 0]
+    while innermost.f_code is not CollectorPauses.NOTING:
+        assert innermost.f_back is not None
+        innermost = innermost.f_back
+    stack = take_stack(1, 0, frames=lambda: {1: innermost})
+    leave.set()
+    thread.join(60)
+    assert stack is not None
+    assert stack.lines[-1].endswith("collects")
 
 
 def test_a_callback_without_a_python_frame_is_named_by_its_handle() -> None:

@@ -89,6 +89,22 @@ def test_blocks_that_nothing_was_counted_in_are_not_exposed(
     assert 'route="(other)"' in generate_latest(registry).decode()
 
 
+def test_a_histogram_with_labels_begins_with_its_first_observation(
+    group: WorkerGroup, registry: CollectorRegistry
+) -> None:
+    """Most of a page is histograms; those without labels, and all counters, are there from 0 on."""
+    counters = group.enter()
+    series = observe(counters, 1_000_000)
+    started = "trilat_http_response_start_seconds"
+    assert registry.get_sample_value(f"{DURATION}_count", LABELS) == 1
+    assert registry.get_sample_value(f"{started}_count", LABELS) is None
+    assert registry.get_sample_value("trilat_http_exceptions_total", LABELS) == 0
+    assert registry.get_sample_value("trilat_loop_lag_seconds_count") == 0
+    counters.view[series + HTTP.places[started] + len(LATENCY_BOUNDS)] += 1  # 10 s and more
+    assert registry.get_sample_value(f"{started}_count", LABELS) == 1
+    assert registry.get_sample_value(f"{started}_bucket", {**LABELS, "le": "0.001"}) == 0
+
+
 def test_exemplars_point_to_traces(group: WorkerGroup, registry: CollectorRegistry) -> None:
     """OpenMetrics has the trace of a request in its bucket; the older text leaves it out."""
     counters = group.enter()

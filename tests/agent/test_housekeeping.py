@@ -6,8 +6,9 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,8 +19,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from trilat.agent import housekeeping
-from trilat.agent.files import open_regular, try_lock
-from trilat.agent.housekeeping import process_facts, tidy
+from trilat.agent.files import open_regular, try_lock, unlock
+from trilat.agent.housekeeping import process_facts, tidy, tidy_beside
 from trilat.agent.journal import JournalWriter
 from trilat.agent.layout import SERVED
 from trilat.agent.samples import SampleWriter, read_samples
@@ -352,6 +353,67 @@ def test_a_directory_that_is_missing_or_locked_away_raises_nothing(
     monkeypatch.setattr(os, "ftruncate", refuse)
     _tidy(tmp_path, max_bytes=0)
     assert path.stat().st_size == RESERVED
+
+
+def test_nobody_waits_for_it(
+    tmp_path: Path, ended: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An event loop goes on while a full directory is looked through."""
+    path = _leave(tmp_path, "service-a", ended)
+    goes_on, done = threading.Event(), threading.Event()
+
+    def waiting(directory: Path, **bounds: Any) -> None:
+        goes_on.wait()
+        tidy(directory, **bounds)
+        done.set()
+
+    monkeypatch.setattr(housekeeping, "tidy", waiting)
+    tidy_beside(tmp_path, max_bytes=MUCH, max_age_s=DAY_S)
+    assert path.stat().st_size == RESERVED
+    goes_on.set()
+    assert done.wait(60)
+    assert path.stat().st_size == WHOLE
+
+
+def test_a_failure_is_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of whatever kind: nothing reaches who began, and the log tells of it."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    def run_here(run: Callable[[], None]) -> None:
+        run()
+
+    monkeypatch.setattr(housekeeping, "tidy", fail)
+    with monkeypatch.context() as patch:
+        patch.setattr("trilat.agent.native.start_thread", run_here)
+        tidy_beside(tmp_path, max_bytes=MUCH, max_age_s=DAY_S)
+
+    def refuse(_: Callable[[], None]) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("trilat.agent.native.start_thread", refuse)
+    tidy_beside(tmp_path, max_bytes=MUCH, max_age_s=DAY_S)
+    assert [record.message for record in caplog.records] == [
+        f"{tmp_path}: old files stay: clearing up failed",
+        f"{tmp_path}: old files stay: can't start new thread",
+    ]
+
+
+def test_a_lock_that_is_given_back_is_free_in_forks_too(tmp_path: Path) -> None:
+    """A fork has a copy of the descriptor, and would hold the lock as long as it lives."""
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    copy, other = os.dup(descriptor), os.open(tmp_path, os.O_RDONLY)
+    try:
+        assert try_lock(descriptor)
+        assert not try_lock(other)
+        unlock(descriptor)
+        assert try_lock(other)
+    finally:
+        for each in (descriptor, copy, other):
+            os.close(each)
 
 
 def test_workers_that_begin_at_once_clear_up_together(

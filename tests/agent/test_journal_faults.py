@@ -15,7 +15,7 @@ import pytest
 
 from trilat.agent.errors import JournalError
 from trilat.agent.journal import JournalWriter
-from trilat.agent.layout import EXCHANGE
+from trilat.agent.layout import EXCHANGE, SERVED, Kind
 from trilat.agent.segment import HEADER_SIZE, journal_files, read_segment
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ WRITES_FOR_EVER = """
 import sys
 from pathlib import Path
 from trilat.agent.journal import JournalWriter
-from trilat.agent.layout import EXCHANGE
+from trilat.agent.layout import EXCHANGE, SERVED, Kind
 
 writer = JournalWriter(Path(sys.argv[1]), "killed", {}, segment_bytes=200_000)
 name = writer.name_id("GET\\t/")
@@ -39,7 +39,7 @@ number = 0
 while number < 5_000_000:
     for _ in range(100):
         writer.append(
-            1, 0, name, 0, 0, number, *[number] * 13, number.to_bytes(48, "little"), 200, 1
+            1, 0, name, 0, 0, number, *[number] * 14, number.to_bytes(48, "little"), 200, 1
         )
         number += 1
     print(number, flush=True)
@@ -57,11 +57,11 @@ if limit:
 writer = JournalWriter(Path(sys.argv[1]), "full", {}, segment_bytes=100_000)
 taken = 0
 for number in range(3_000):
-    writer.append(1, 0, 0, 0, 0, number, *[number] * 13, bytes(48), 200, 1)
+    writer.append(1, 0, 0, 0, 0, number, *[number] * 14, bytes(48), 200, 1)
     if number % 100 == 99:
         taken += sum(map(len, writer.take_new()))
 writer.close()
-print(taken // 192, writer.lost_to_disk)
+print(taken // 200, writer.lost_to_disk)
 """
 
 
@@ -85,7 +85,7 @@ def test_killed_writer_leaves_all_that_it_wrote(tmp_path: Path, read_records: Re
         # The kill may come when a file has its header only, or not even room for one more record.
         assert names == {0: "GET\t/"} or (path == files[-1] and not names and not exchanges)
         for exchange in exchanges:
-            assert exchange[5:20] == (*[exchange[5]] * 14, exchange[5].to_bytes(48, "little"))
+            assert exchange[5:21] == (*[exchange[5]] * 15, exchange[5].to_bytes(48, "little"))
             numbers.append(exchange[5])
     assert numbers == list(range(len(numbers)))
     assert len(numbers) >= (int(reported[-1]) if reported else 5_000)
@@ -160,7 +160,7 @@ def test_directory_that_goes_away_sends_records_to_memory(
     for number in range(40, 100):
         writer.append(*make_record(number))
     writer.close()
-    assert writer.lost_to_disk == 100 - 48  # the third file was open when it was deleted
+    assert writer.lost_to_disk == 100 - 32  # two files were full before; the third one was open
     assert len(caplog.records) == 1
 
 
@@ -203,3 +203,21 @@ def test_what_is_no_file_is_no_journal(kind: str, tmp_path: Path) -> None:
         path.mkdir()
     with pytest.raises(JournalError, match=path.name):
         read_segment(path)
+
+
+def test_file_that_is_removed_is_missed_within_64_records(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A service's records go on in a new file; those in the removed one are counted as lost."""
+    writer = JournalWriter(tmp_path, "x", {}, layout=SERVED, max_age_s=3600)
+    values = [0] * (len(SERVED.fields) - 2)
+    for number in range(200):
+        if number == 100:
+            journal_files(tmp_path)[0].unlink()
+        writer.append(int(Kind.SERVED), *values)
+    writer.close()
+    kept = sum(len(read_segment(path).records) // SERVED.size for path in journal_files(tmp_path))
+    assert (kept, writer.lost_to_disk) == (72, 128)
+    assert [record.getMessage().partition(" was ")[2] for record in caplog.records] == [
+        "removed while it was written"
+    ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bdb
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from types import FrameType
@@ -221,6 +222,24 @@ def test_errors_of_what_it_calls_are_counted() -> None:
     assert watched.look() > 0
 
 
+def test_errors_are_told_while_they_are_handled() -> None:
+    """So that whoever counts them can log what went wrong; his own failure is not one more."""
+    told: list[BaseException | None] = []
+
+    def tell() -> None:
+        told.append(sys.exc_info()[1])
+        raise RuntimeError
+
+    watched = Watched(lambda: None)
+    watched.observer._on_block = lambda _: 1 // 0  # type: ignore[assignment]
+    watched.observer._on_error = tell
+    watched.look(2 * S)
+    watched.come(S)
+    watched.look(2 * S)
+    assert [type(error) for error in told] == [ZeroDivisionError]
+    assert watched.observer.errors == 1
+
+
 def test_the_thread_starts_once_and_ends() -> None:
     """It looks by itself, and stops when it is told to."""
     seen: list[int] = []
@@ -239,6 +258,21 @@ def test_the_thread_starts_once_and_ends() -> None:
         time.sleep(0.01)
     assert thread not in sys._current_frames()
     assert set(seen) == {thread}
+
+
+def test_a_block_that_has_just_ended_is_told_at_the_stop() -> None:
+    """A service may end because somebody saw that it was blocked."""
+    told: list[BlockEvent] = []
+    looked = threading.Event()
+    lag = HandLag()
+    observer = Observer(lag, on_block=told.append, every_second=looked.set)
+    observer._next_second_ns = 0
+    lag.due_ns = time.monotonic_ns() + 60 * S
+    observer.start()
+    assert looked.wait(60)
+    lag.late.append((lag.ticks, lag.due_ns, lag.late_ns + 1))
+    observer.stop()
+    assert [event.took_ns for event in told] == [lag.late_ns + 1]
 
 
 _UNDER_GEVENT = """

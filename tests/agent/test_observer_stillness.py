@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trilat.agent.stillness import GAP_NS, Stillness, Turns, read_turns
+from trilat.agent.stillness import GAP_NS, Stillness, ThreadTurns, Turns
 
 MS = 1_000_000
 S = 1000 * MS
@@ -120,17 +120,23 @@ def test_overlapping_pauses_count_once(
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's counts are Linux' own")
 def test_the_kernel_counts_this_thread() -> None:
     """The file is there, and says that the thread has had the processor."""
-    turns = read_turns(threading.get_native_id())
+    thread = ThreadTurns(threading.get_native_id())
+    turns = thread.read()
     assert turns is None or turns.count > 0
+    thread.close()
+    thread.close()
+    assert thread.read() is None
 
 
 @pytest.mark.parametrize("content", ["", "1 2", "a b c", "1 2 3 4", "\0" * 50])
 def test_an_odd_file_tells_nothing(tmp_path: Path, content: str) -> None:
     """Some kernels and sandboxes write other things there, or nothing."""
     file = tmp_path / "self" / "task" / "7" / "schedstat"
-    assert read_turns(7, tmp_path) is None
+    assert ThreadTurns(7, tmp_path).read() is None
     file.parent.mkdir(parents=True)
     file.write_text(content)
-    assert read_turns(7, tmp_path) is None
+    thread = ThreadTurns(7, tmp_path)
+    assert thread.read() is None
     file.write_text("11 22 33\n")
-    assert read_turns(7, tmp_path) == Turns(22, 33)
+    assert thread.read() == Turns(22, 33)
+    thread.close()

@@ -64,3 +64,21 @@ def test_made_in_the_middle_of_a_collection() -> None:
         gc.enable()
         gc.callbacks.remove(make)
         made[0].close()
+
+
+def test_long_collections_are_known_by_their_time() -> None:
+    """So what they held up is not blamed on a line; of short ones only the sum is kept."""
+    ms = 1_000_000
+    times = iter((10 * ms, 30 * ms, 40 * ms, 41 * ms, 50 * ms, 60 * ms))
+    pauses = CollectorPauses(lambda: next(times))
+    gc.disable()
+    try:
+        for _ in range(3):
+            gc.collect(0)
+    finally:
+        pauses.close()
+        gc.enable()
+    assert pauses.between(0, 100 * ms) == 30 * ms
+    assert pauses.between(20 * ms, 55 * ms) == 15 * ms
+    assert pauses.between(30 * ms, 50 * ms) == 0
+    assert pauses.total_ns == 31 * ms

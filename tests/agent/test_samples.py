@@ -107,6 +107,16 @@ def test_the_size_is_bounded_and_the_newest_stay(tmp_path: Path) -> None:
     assert writer.lost == 0
 
 
+def test_a_file_that_is_removed_is_begun_anew(tmp_path: Path) -> None:
+    """Somebody clears up while the service runs."""
+    writer = SampleWriter(tmp_path / "a.jsonl", SIDE)
+    writer.write("vitals", {"number": 1})
+    (tmp_path / "a.jsonl").unlink()
+    writer.write("vitals", {"number": 2})
+    assert [line["number"] for line in read_samples(tmp_path / "a.jsonl").lines] == [2]
+    assert writer.lost == 0
+
+
 def test_a_file_of_the_same_name_is_kept_once(tmp_path: Path) -> None:
     """A process that has the number of an earlier one does not write into its file."""
     for number in range(3):

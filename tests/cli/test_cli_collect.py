@@ -205,6 +205,8 @@ def test_nothing_is_changed_where_nothing_came(
         (["http://127.0.0.1:1", "--margin", "soon"], "'soon' is not a time; write it as 5s"),
         (["http://127.0.0.1:1", "--margin", "-5s"], "is not a time"),
         (["127.0.0.1:8000"], "not a URL"),
+        (["http://xn--a/"], "not a URL"),
+        (["http://127.0.0.1:99999/"], "not a URL"),
         ([], "URL"),
     ],
 )

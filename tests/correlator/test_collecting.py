@@ -297,7 +297,7 @@ def test_a_file_that_is_renamed_meanwhile_comes_too(kept: Path, run: RunDirector
 
 
 def test_a_file_that_is_gone_is_said(kept: Path, run: RunDirectory) -> None:
-    """Services keep what there is room for; that is no failure."""
+    """Services keep what there is room for; who misses it is told what, and how much it was."""
     app = app_of(kept)
 
     async def dropping(scope: Any, receive: Any, send: Any) -> None:
@@ -307,8 +307,25 @@ def test_a_file_that_is_gone_is_said(kept: Path, run: RunDirectory) -> None:
 
     with serve(dropping) as served:
         (collected,) = fetch(run, served.url)
-    assert outcomes(collected) == {SAMPLES: "fetched"}
-    assert collected.remarks == [f"{JOURNAL}: not there any more"]
+    (error,) = collected.errors
+    assert error.startswith(f"{served.url}: {JOURNAL}: listed, and then not there (")
+    assert list(collected.files) == [SAMPLES]
+
+
+def test_a_file_that_is_listed_and_never_there_is_named_once(run: RunDirectory) -> None:
+    """The service says so each time; then the URL leads to two hosts, or it lies."""
+
+    async def gone(scope: Any, receive: Any, send: Any) -> None:
+        if "/files/" in scope["path"]:
+            await answer(send, 410)
+        else:
+            await answer(send, 200, listing_of(file_of()))
+
+    with serve(gone) as served:
+        (collected,) = fetch(run, served.url)
+    (error,) = collected.errors
+    assert f"{JOURNAL}: listed, and then not there (5,000 bytes)" in error
+    assert len(served.files()) == 3
 
 
 def test_workers_of_one_directory_give_each_file_once(kept: Path, run: RunDirectory) -> None:
@@ -407,6 +424,13 @@ def test_only_one_collects_at_a_time(kept: Path, run: RunDirectory) -> None:
         "http://shop/trilat#secret",
         "http://[::1/trilat",
         "http://shop:99999999/",
+        "http://127.0.0.1:99999/",
+        "http://127.0.0.1:0/",
+        "http://xn--a/",
+        "http://xn--/",
+        "http://user:secret@xn--a/",
+        "http://127.0.0.1/\udcff",
+        "http://127.0.0.1/\0",
     ],
 )
 def test_urls_are_checked_first(url: str, run: RunDirectory) -> None:
@@ -536,7 +560,6 @@ def generator_samples(directory: Path) -> bytes:
 
 FILES: dict[str, tuple[str, Callable[[Path], bytes], str]] = {
     "garbage": (JOURNAL, lambda _: b"x" * 5000, "not a trilat journal"),
-    "nothing": (JOURNAL, lambda _: b"", "not a trilat journal"),
     "a generator's": (JOURNAL, lambda at: journal_bytes(at, "generator"), "not a file of a serv"),
     "requests of a generator": (
         JOURNAL,

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 import re
-import signal
-import socket
-import subprocess
 import sys
 import tempfile
 import time
@@ -26,11 +22,11 @@ from trilat.agent.records import ServiceMarks
 from trilat.agent.stamp import EMPTY, decode, find
 from trilat.middleware import Health, Station, TrilatMiddleware
 
+from ..servers import Started, free_port, started
+
 if TYPE_CHECKING:
     from trilat.middleware.asgi import ASGIApp, Message
 
-_STARTS_WITHIN_S = 60.0  # a busy machine may take long; nothing is slower for a generous limit
-_STOPS_WITHIN_S = 20.0
 _COMES_WITHIN_S = 30.0
 SPAN = 0x00F067AA0BA902B7
 MARKED = {
@@ -111,72 +107,37 @@ def _serve(server: str, app: str, *options: str, ready: str = "/ready") -> Itera
         options: for the server.
         ready: a path that is answered once the service is there.
     """
+    command = [sys.executable, "-m", *COMMANDS[server], *options]
+    if server == "granian":
+        command += ["--port", str(free_port())]
     with tempfile.TemporaryDirectory() as directory:
-        log, state = Path(directory) / "server.log", Path(directory) / "state"
-        command = [sys.executable, "-m", *COMMANDS[server], *options]
-        if server == "granian":
-            command += ["--port", str(_free_port())]
-        with log.open("wb") as output:
-            process = subprocess.Popen(
-                [*command, app],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                cwd=Path(__file__).parent,
-                env={
-                    **os.environ,
-                    "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path]),
-                    "PYTHONDONTWRITEBYTECODE": "1",
-                    "TRILAT_STATE": str(state),
-                },
-                start_new_session=True,  # what it leaves behind can be ended
+        state = Path(directory) / "state"
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path]),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "TRILAT_STATE": str(state),
+        }
+        with started(
+            [*command, app],
+            Path(directory) / "server.log",
+            cwd=Path(__file__).parent,
+            env=environment,
+            in_a_session=True,
+        ) as running:
+            port = int(running.when_says(_LISTENS)[1])
+            served = Served(
+                f"http://127.0.0.1:{port}", port, running.process.pid, running.log, state
             )
-        try:
-            port = _port(process, log)
-            served = Served(f"http://127.0.0.1:{port}", port, process.pid, log, state)
-            _when_ready(served, process, ready)
+            _when_answers(served, running, ready)
             yield served
-        finally:
-            _stop(process)
 
 
-def _free_port() -> int:
-    """A port below those that the system gives to connections, so that it stays free."""
-    while True:
-        port = random.randrange(10_000, 32_000)
-        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            return port
-
-
-def _port(process: subprocess.Popen[bytes], log: Path) -> int:
-    gives_up = time.monotonic() + _STARTS_WITHIN_S
-    while time.monotonic() < gives_up and process.poll() is None:
-        if found := _LISTENS.search(log.read_text(errors="replace")):
-            return int(found[1])
-        time.sleep(0.02)
-    raise RuntimeError(f"the server did not start:\n{log.read_text(errors='replace')}")
-
-
-def _when_ready(served: Served, process: subprocess.Popen[bytes], path: str) -> None:
-    gives_up = time.monotonic() + _STARTS_WITHIN_S
-    while time.monotonic() < gives_up and process.poll() is None:
+def _when_answers(served: Served, running: Started, path: str) -> None:
+    for _ in running.looks():
         with suppress(httpx.TransportError):
-            answer = httpx.get(served.url + path, trust_env=False, timeout=_STARTS_WITHIN_S)
-            if answer.status_code == 200:
+            if served.get(path).status_code == 200:
                 return
-        time.sleep(0.02)
-    raise RuntimeError(f"the service does not answer:\n{served.log.read_text(errors='replace')}")
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(_STOPS_WITHIN_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-    with suppress(ProcessLookupError):  # workers that outlived their parent
-        os.killpg(process.pid, signal.SIGKILL)
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from typing import Any
 
@@ -11,11 +12,22 @@ store._SEGMENT_BYTES = 64 * 2**10
 
 
 async def _answer(scope: Any, receive: Any, send: Any) -> None:
-    assert scope["type"] == "http"
+    if scope["type"] == "lifespan":
+        await _live(receive, send)
+        return
     body = str(os.getpid()).encode()
+    forever = scope["path"] == "/forever"
     headers = [(b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    await send({"type": "http.response.body", "body": body, "more_body": forever})
+    while forever:
+        await asyncio.sleep(60)
+
+
+async def _live(receive: Any, send: Any) -> None:
+    for step in ("startup", "shutdown"):
+        assert (await receive())["type"] == f"lifespan.{step}"
+        await send({"type": f"lifespan.{step}.complete"})
 
 
 app = TrilatMiddleware(_answer, journal=os.environ["JOURNAL"])

@@ -37,6 +37,20 @@ def test_each_endpoint_answers_and_tells_its_time(
     assert decode(packed).queue_ms >= 0
 
 
+def test_only_who_signs_in_may_go_on(example_service: Service) -> None:
+    """A right password gives a token, and the token opens what needs one."""
+    with httpx.Client(base_url=example_service.url, trust_env=False, timeout=60) as client:
+        wrong = client.post("/sign-in", json={"name": "student001", "password": "guessed"})
+        assert (wrong.status_code, client.get("/items").status_code) == (403, 401)
+        right = client.post("/sign-in", json={"name": "student001", "password": "100tneduts"})
+        client.headers["Authorization"] = f"Bearer {right.json()['token']}"
+        assert client.get("/items").json() == {"items": list(range(1, 31))}
+        assert client.put("/answers/7").json() == {"item": 7, "of": "student001"}
+        assert client.post("/hand-in").json() == {"handed_in_by": "student001"}
+        client.headers["Authorization"] += "0"
+        assert client.get("/items").status_code == 401
+
+
 @pytest.mark.parametrize(
     "path", sorted(EXAMPLES.glob("locustfile*.py")), ids=lambda path: path.stem
 )

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from fastapi import FastAPI
+from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.exposition import choose_encoder
 from prometheus_client.openmetrics import parser
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 from prometheus_client.registry import Collector
@@ -125,6 +127,52 @@ def test_openmetrics_is_given_to_who_asks(app: MetricsApp) -> None:
     assert answer.headers["content-type"].startswith(OPEN_METRICS)
     assert answer.text.endswith("# EOF\n")
     assert list(parse_open(answer.text))
+
+
+@pytest.mark.parametrize(
+    "accept",
+    [
+        "text/plain",
+        "text/plain; version=1.0.0; escaping=allow-utf-8",
+        OPEN_METRICS,
+        f"{OPEN_METRICS}; escaping=allow-utf-8",
+        f"{OPEN_METRICS}; escaping=underscores",
+        f"{OPEN_METRICS}; escaping=dots",
+    ],
+)
+def test_the_page_is_what_the_library_writes(
+    accept: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However it gets there: of many series, in each format, with awkward labels."""
+    group = WorkerGroup(tmp_path / "state")
+    counters = group.enter()
+    for number in range(30):
+        place = counters.block(HTTP, ("GET", f'/é"{number}\\{{item}}', "200"))
+        counters.view[place + HTTP.places["trilat_http_request_duration_seconds"]] += number
+    monkeypatch.setattr("trilat.agent.collector.service_group", lambda: group)
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(ServiceCollector(group))
+    encode, content_type = choose_encoder(accept)
+    answer = ask(MetricsApp(), accept=accept)
+    assert answer.body == encode(registry)
+    assert answer.headers["content-type"] == content_type
+
+
+def test_a_collectors_metrics_are_left_as_they_are() -> None:
+    """A collector may hand out the same objects each time."""
+    family = GaugeMetricFamily("kept", "The same each time.", labels=["at"])
+    for at in range(250):
+        family.add_metric([str(at)], at)
+
+    class Keeping(Collector):
+        def collect(self) -> Iterable[Metric]:
+            return [family]
+
+    app = MetricsApp(Keeping())
+    first = ask(app)
+    assert ask(app).body == first.body
+    assert first.text.count("\nkept{") == 250
+    assert len(family.samples) == 250
 
 
 def test_it_is_compressed_for_who_takes_gzip(app: MetricsApp) -> None:

@@ -20,6 +20,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from websockets.sync.client import connect
 
+from ..servers import started
+
 if TYPE_CHECKING:
     from .conftest import Serve, Served
 
@@ -43,7 +45,6 @@ MAY_BE_EMPTY = {
 queries must give data; those of throttling and steal do, as their counters are 0 if need be."""
 
 _COMES_WITHIN_S = 120.0  # a busy machine may take long; nothing is slower for a generous limit
-_STOPS_WITHIN_S = 20.0
 _LISTENS = re.compile(r'msg="Listening on" address="?127\.0\.0\.1:(\d+)')
 _TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 _SPAN = "00f067aa0ba902b7"
@@ -120,26 +121,11 @@ def prometheus(service: Served, tmp_path_factory: pytest.TempPathFactory) -> Ite
         "--web.listen-address=127.0.0.1:0",
         "--enable-feature=exemplar-storage",
     ]
-    log = directory / "prometheus.log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
-        )
-    try:
-        until(lambda: process.poll() is not None or _LISTENS.search(log.read_text()))
-        listens = _LISTENS.search(log.read_text())
-        assert listens is not None, log.read_text()
-        url = f"http://127.0.0.1:{listens[1]}"
+    with started(command, directory / "prometheus.log") as server:
+        url = f"http://127.0.0.1:{server.when_says(_LISTENS)[1]}"
         with httpx.Client(base_url=url, trust_env=False, timeout=60) as client:
-            assert until(lambda: is_ready(client)), log.read_text()
+            assert until(lambda: is_ready(client)), server.said
             yield Prometheus(client, instance)
-    finally:
-        process.terminate()
-        try:
-            process.wait(_STOPS_WITHIN_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
 
 
 @contextmanager

@@ -19,7 +19,8 @@ from typing import Any
 import psutil
 import pytest
 
-from trilat.agent.layout import SERVED, Kind
+from trilat.agent.layout import SERVED, Kind, ServedFlag
+from trilat.agent.samples import read_samples
 from trilat.agent.segment import journal_files, read_segment
 
 KILLS = int(os.environ.get("TRILAT_KILLS", "5"))
@@ -125,6 +126,32 @@ def test_killed_workers_leave_every_request_that_was_answered(
     with_span = [span for span in spans if span]
     assert len(with_span) == len(set(with_span))
     assert len({path.name.rpartition("-")[0] for path in journal_files(tmp_path)}) > 2
+
+
+def test_request_that_the_server_cancels_at_its_end_is_on_record(
+    served: Callable[..., AbstractContextManager[Any]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A server may leave by the signal that ended it: what was in flight is kept before that."""
+    monkeypatch.setenv("JOURNAL", str(tmp_path))
+    options = ("--timeout-graceful-shutdown", "1")
+    with served("uvicorn", "journaling_app:app", *options) as service:
+        connection = HTTPConnection("127.0.0.1", service.port, timeout=_WITHIN_S)
+        connection.request("GET", "/forever", headers={"traceparent": f"00-{1:032x}-{7:016x}-01"})
+        with connection.getresponse() as answer:
+            assert answer.status == 200
+            process = psutil.Process(service.pid)
+            process.terminate()
+            process.wait(_WITHIN_S)
+        connection.close()
+    (path,) = journal_files(tmp_path)
+    record = SERVED.struct.unpack_from(read_segment(path).records, 2 * SERVED.size)
+    found = dict(zip((field.name for field in SERVED.fields), record, strict=True))
+    assert found["span"] == 7
+    assert ServedFlag(found["flags"]) & ServedFlag.UNFINISHED
+    (samples,) = tmp_path.glob("*.jsonl")
+    assert read_samples(samples).lines[-1]["requests"] == found["commit"] - 1
 
 
 @pytest.fixture

@@ -7,13 +7,32 @@ from dataclasses import dataclass
 
 from .stacks import Place
 
-__all__ = ["OTHER", "UNSEEN", "BlockEvent", "BlockedPlace", "BlockedPlaces"]
+__all__ = [
+    "COLLECTING",
+    "IN_TURN",
+    "OTHER",
+    "STARVED",
+    "UNSEEN",
+    "BlockEvent",
+    "BlockedPlace",
+    "BlockedPlaces",
+]
 
 UNSEEN = Place("(not seen)", 0, "")
 """Of a block whose stack nobody took: the watching thread did not get to run in time."""
 
 OTHER = Place("(other)", 0, "")
 """Where blocks go once there are more places than are kept."""
+
+COLLECTING = Place("(garbage collection)", 0, "")
+"""Python's garbage collector had the thread, in whatever line set it off."""
+
+IN_TURN = Place("(users in turn)", 0, "")
+"""Several greenlets of a load generator had its thread one after the other: no single one had it
+for long, but together they are too much for it."""
+
+STARVED = Place("(no processor)", 0, "")
+"""The thread was ready to run, and other programs had the processors."""
 
 _MOST_PLACES = 100
 _MOST_NEW = 200
@@ -64,11 +83,15 @@ class BlockedPlace:
 
     def add(self, event: BlockEvent) -> None:
         """Count one more."""
-        self.count += 1
-        self.total_ns += event.took_ns
-        if event.took_ns >= self.max_ns:
-            self.max_ns = event.took_ns
-            self.stack = event.stack
+        self.merge(BlockedPlace(self.place, 1, event.took_ns, event.took_ns, event.stack))
+
+    def merge(self, other: BlockedPlace) -> None:
+        """Count others of the same line; a stack that is not known is no reason to forget one."""
+        self.count += other.count
+        self.total_ns += other.total_ns
+        if other.max_ns >= self.max_ns:
+            self.max_ns = other.max_ns
+            self.stack = other.stack or self.stack
 
 
 class BlockedPlaces:
@@ -91,17 +114,23 @@ class BlockedPlaces:
 
     def add(self, event: BlockEvent) -> None:
         """Count a block."""
-        place = event.place
+        self._entry(event.place).add(event)
+        self._new.append(event)
+        if len(self._new) > self._most_new:
+            self._new.popleft()
+            self.forgotten += 1
+
+    def merge(self, sums: BlockedPlace) -> None:
+        """Count what was summed up by line elsewhere; `take_new` does not return it."""
+        self._entry(sums.place).merge(sums)
+
+    def _entry(self, place: Place) -> BlockedPlace:
         entry = self._places.get(place)
         if entry is None:
             if len(self._places) >= self._most:
                 place = OTHER
             entry = self._places.setdefault(place, BlockedPlace(place))
-        entry.add(event)
-        self._new.append(event)
-        if len(self._new) > self._most_new:
-            self._new.popleft()
-            self.forgotten += 1
+        return entry
 
     def by_total(self) -> list[BlockedPlace]:
         """The places, those that blocked longest in sum first."""

@@ -35,6 +35,8 @@ Family: TypeAlias = (
 class ServiceCollector(Collector):
     """The metrics of a service: the sum of all its workers, whichever is asked.
 
+    A histogram with labels begins with its first observation.
+
     ::
 
         from prometheus_client import REGISTRY
@@ -71,7 +73,7 @@ def _families_of(block: Block, series: list[Series]) -> Iterable[Family]:
     for metric in block.metrics:
         place = block.places[metric.name]
         if isinstance(metric, Histogram):
-            yield _histogram(metric, place, labelled)
+            yield _histogram(metric, place, _observed(metric, place, labelled))
         elif not isinstance(metric, Hidden):
             yield _single(metric, place, labelled)
 
@@ -86,6 +88,17 @@ def _single(
         for labels, one in labelled
     ]
     return family
+
+
+def _observed(
+    metric: Histogram, place: int, labelled: list[tuple[dict[str, str], Series]]
+) -> list[tuple[dict[str, str], Series]]:
+    """Leaves out what has labels and no observation yet, for most of a page is histograms."""
+    return [
+        (labels, one)
+        for labels, one in labelled
+        if not labels or any(one.numbers[place : place + metric.slots])
+    ]
 
 
 def _histogram(

@@ -223,10 +223,15 @@ BLOCKED = Block(
     "blocked",
     ("file", "line", "function"),
     (
-        Counter("trilat_loop_blocked_by_total", "How often this line blocked the event loop."),
+        Counter(
+            "trilat_loop_blocked_by_total",
+            "How often this line blocked the event loop; (no callback): no line did, the loop"
+            " waited for a processor or for another thread; (not seen): the line is not known.",
+        ),
         Counter(
             "trilat_loop_blocked_by_seconds_total",
-            "How long this line blocked the event loop.",
+            "How long this line blocked the event loop; (no callback): no line did, the loop"
+            " waited for a processor or for another thread; (not seen): the line is not known.",
             _NS,
         ),
     ),

@@ -12,7 +12,7 @@ from .errors import InputError
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["open_regular", "read_up_to", "try_lock"]
+__all__ = ["open_regular", "read_up_to", "try_lock", "unlock"]
 
 
 def open_regular(path: Path, *, follow: bool = False, write: bool = False) -> FileIO:
@@ -78,3 +78,16 @@ def try_lock(descriptor: int, *, shared: bool = False) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def unlock(descriptor: int) -> None:
+    """Give a lock back, also for forks of this process, which hold what it held.
+
+    Raises:
+        OSError: the system or the file system has no such locks.
+    """
+    try:
+        import fcntl  # noqa: PLC0415 - not on every system
+    except ImportError as error:
+        raise OSError("this system has no file locks") from error
+    fcntl.flock(descriptor, fcntl.LOCK_UN)

@@ -18,9 +18,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from . import native
 from .clock import SYSTEM_CLOCK, Clock
 from .errors import InputError
-from .files import open_regular, read_up_to, try_lock
+from .files import open_regular, read_up_to, try_lock, unlock
 from .host import host_identity
 from .offers import FileKind, kind_of
 from .processes import ProcessId, find_process, is_alive, process_namespace
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from io import FileIO
     from pathlib import Path
 
-__all__ = ["process_facts", "tidy"]
+__all__ = ["process_facts", "tidy", "tidy_beside"]
 
 _STEM = re.compile(r"(.+)-[0-9]{6,}\.trilat|(.+?)(?:\.1)?\.jsonl", re.ASCII)
 _QUIET_NS = 3600 * 10**9
@@ -107,6 +108,26 @@ def tidy(directory: Path, *, max_bytes: int, max_age_s: float, clock: Clock = SY
             _tidy(directory, max_bytes, clock.wall_ns(), round(max_age_s * 1e9))
 
 
+def tidy_beside(directory: Path, *, max_bytes: int, max_age_s: float) -> None:
+    """Clear up (see `tidy`) on a thread, so that nobody waits for it. Never raises.
+
+    A full directory takes long enough to look through that the requests of an event loop would
+    feel it.
+    """
+
+    def run() -> None:
+        try:
+            tidy(directory, max_bytes=max_bytes, max_age_s=max_age_s)
+        except Exception:  # instrumentation fails open
+            with suppress(Exception):  # a logging handler may be what is broken
+                logger.warning("%s: old files stay: clearing up failed", directory, exc_info=True)
+
+    try:
+        native.start_thread(run)
+    except RuntimeError as error:  # as many as the system allows
+        logger.warning("%s: old files stay: %s", directory, error)
+
+
 @contextmanager
 def _alone(directory: Path) -> Iterator[bool]:
     """Whether no other process of this host is clearing up; true where that cannot be told.
@@ -123,6 +144,8 @@ def _alone(directory: Path) -> Iterator[bool]:
         yield alone
     finally:
         if descriptor >= 0:
+            with suppress(OSError):  # a child that was forked meanwhile has the descriptor too
+                unlock(descriptor)
             os.close(descriptor)
 
 

@@ -47,7 +47,9 @@ class JournalWriter:
     """Appends the records of one side, and the texts they point to, to a bounded series of files.
 
     Where the directory cannot be written, or the disk fills, records go to memory of the same
-    bound: one warning, `lost_to_disk` counts them, and the caller goes on untouched. One thread
+    bound: one warning, `lost_to_disk` counts them, and the caller goes on untouched. So do the
+    records of a file that somebody removes; it is looked for every 64 records where there is a
+    maximum age, else when it is full. One thread
     (or one greenlet hub) writes; a process that forks makes its writer after the fork.
 
     Args:
@@ -205,8 +207,12 @@ class JournalWriter:
         return [raw[start : start + width] for start in range(0, max(len(raw), 1), width)]
 
     def _look(self) -> None:
-        """Begin a new file where this one is full or old, and let go of those that are too old."""
-        if self.commit > self._per_segment or self._is_older(self._opened_ns, eighths=1):
+        """Begin a new file where this one is full, old or gone; drop those that are too old."""
+        if self._path is not None and not os.path.lexists(self._path):
+            self._warn(f"{self._path} was removed while it was written")
+            self.lost_to_disk += self.commit - 1
+            self._roll()
+        elif self.commit > self._per_segment or self._is_older(self._opened_ns, eighths=1):
             self._roll()
         else:
             self._drop_oldest(keep=self._max_segments)
@@ -247,9 +253,7 @@ class JournalWriter:
         try:
             self.buffer = _map_file(path, size, header)
         except OSError as error:
-            if not self._warned:
-                self._warned = True
-                logger.warning("no journal on disk, going on in memory: %s", error)
+            self._warn(f"no journal on disk, going on in memory: {error}")
             self._path = None
             self.buffer = mmap.mmap(-1, size)
         else:
@@ -258,6 +262,11 @@ class JournalWriter:
         self.commit = 1
         self._opened_ns = self._now_ns()
         self._plan_look()
+
+    def _warn(self, text: str) -> None:
+        if not self._warned:
+            self._warned = True
+            logger.warning("%s", text)
 
     def _header(self) -> bytes:
         described = {

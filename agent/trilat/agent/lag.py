@@ -14,16 +14,14 @@ from __future__ import annotations
 import asyncio
 import sys
 import weakref
-from collections import deque
+from collections.abc import Callable, Mapping
 from contextvars import Context
-from typing import TYPE_CHECKING
+from types import FrameType
 
 from . import native
 from .clock import SYSTEM_CLOCK, Clock
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import FrameType
+from .stacks import Stack, take_stack
+from .timer_lag import NEVER_NS, SLACK_NS, TimerLag
 
 __all__ = [
     "FAST_NS",
@@ -47,21 +45,14 @@ WAITING_NS = 25_000_000
 """Period of the timer while requests are in flight, and none has come for two seconds: they wait
 for events, or stream to a client that listens for hours."""
 
-SLACK_NS = 2_000_000
-"""Up to here, lateness is rounding: selectors and uvloop's timers count whole milliseconds."""
-
 LATE_NS = 100_000_000
 """From here on, unless told otherwise, a block is worth a name."""
 
-NEVER_NS = 2**62
-"""The due instant of a timer that does not run."""
-
 _REST_AFTER_TICKS = 20
 _WAITING_AFTER_TICKS = 400
-_KEPT_LATE = 32
 
 
-class LoopLag:
+class LoopLag(TimerLag):
     """The blocked time of one event loop, for the code that runs on it.
 
     ::
@@ -88,23 +79,10 @@ class LoopLag:
             process, and it is a block that is worth a name.
 
     Attributes:
-        due_ns: monotonic instant at which the next tick is due; `NEVER_NS` while none is.
-        blocked_ns: sum of the lateness of all past ticks that were more than `SLACK_NS` late.
-        paused_ns: how much of their lateness was no block: the process or the loop did not run.
         idle_ticks: ticks since the last request; the middleware sets it to 0.
         slow: whether `wake` is to be called at the next request.
-        ticks: number of past ticks.
-        late_ns: see above.
-        late: of the latest ticks that were later than that: (value of ``ticks`` while it was due,
-            monotonic instant at which it was due, lateness in nanoseconds), pauses left out.
-        cleared_ns: what passed before this instant is settled: a pause in it is left out already,
-            or was told as blocked time.
-        thread_id: of the loop's thread, as `sys._current_frames` has it; 0 without a loop.
         base_depth: number of Python frames below a callback of the loop; 0 before the first tick.
-        errors: exceptions inside.
         on_wake: called when the timer has become fast; None: nothing.
-        stood_still: tells for how many nanoseconds between two monotonic instants neither the
-            process nor the loop ran (see `trilat.agent.observer`); None: never.
     """
 
     def __init__(
@@ -115,21 +93,10 @@ class LoopLag:
         in_flight: Callable[[], int] | None = None,
         late_ns: int = LATE_NS,
     ) -> None:
-        self.due_ns = NEVER_NS
-        self.blocked_ns = 0
-        self.paused_ns = 0
+        super().__init__(clock, late_ns=late_ns)
         self.idle_ticks = 0
         self.slow = True
-        self.ticks = 0
-        self.late_ns = late_ns
-        self.late: deque[tuple[int, int, int]] = deque(maxlen=_KEPT_LATE)
-        self.cleared_ns = 0
-        self.thread_id = 0
         self.base_depth = 0
-        self.errors = 0
-        self.on_wake: Callable[[], None] | None = None
-        self.stood_still: Callable[[int, int], int] | None = None
-        self._now = clock.monotonic_ns
         self._on_lag = on_lag
         self._in_flight = in_flight
         # Weak, and no timer handle is kept, for that holds its loop as well: a timer that is no
@@ -171,29 +138,18 @@ class LoopLag:
         except Exception:  # noqa: BLE001 - instrumentation fails open
             self.errors += 1
 
-    def blocked_at(self, now_ns: int) -> int:
-        """Blocked time up to an instant, pauses left out.
-
-        Args:
-            now_ns: the monotonic clock's present.
-
-        Returns:
-            Nanoseconds; never less than an earlier call returned.
-        """
-        overdue = now_ns - self.due_ns
-        if overdue > self.late_ns:
-            overdue = self._overdue_without_pauses(now_ns)
-        if overdue <= SLACK_NS:
-            return self.blocked_ns
-        self.cleared_ns = now_ns  # what is told is not taken back
-        return self.blocked_ns + overdue
+    def take_stack(
+        self, frames: Callable[[], Mapping[int, FrameType]] = sys._current_frames
+    ) -> Stack | None:
+        """What the loop's thread is doing, from the loop's callback inwards. From any thread."""
+        return take_stack(self.thread_id, self.base_depth, self.COUNTING, frames)
 
     def rest(self) -> None:
         """Count nothing until the next `wake` or tick: the loop does not run. From any thread.
 
         Should the loop start at this very moment, its next tick puts right what is set here.
         """
-        self.due_ns = NEVER_NS
+        super().rest()
         self.slow = True
 
     def stop(self) -> None:
@@ -232,20 +188,7 @@ class LoopLag:
             self.rest()
 
     def _count(self) -> int:
-        """Add up how late this tick is, in nanoseconds."""
-        now = self._now()
-        overdue = now - self.due_ns
-        if overdue > self.late_ns:
-            overdue = self._overdue_without_pauses(now)
-        overdue = max(overdue, 0)  # a timer may come up to a millisecond early
-        if overdue > SLACK_NS:
-            self.blocked_ns += overdue
-        if overdue > self.late_ns:
-            self.late.append((self.ticks, self.due_ns, overdue))
-        # From here on, who looks from another thread must not take the time that is counted
-        # already for a block that lasts.
-        self.due_ns = now + SLOW_NS
-        self.ticks += 1
+        overdue = super()._count()
         if not self.base_depth:
             self.base_depth = _depth() - 2  # without this method and the tick's
         return overdue
@@ -263,23 +206,12 @@ class LoopLag:
         return WAITING_NS if self.slow else FAST_NS
 
     def _overdue_without_pauses(self, now: int) -> int:
-        """How overdue the tick is, after its due instant was moved past what was no block."""
         if self._loop is not None and self._loop() is not _running_loop():
             self.wake()  # the loop that was followed has ended while its timer was due
-        elif self.stood_still is not None:
-            since = max(self.due_ns, self.cleared_ns)
-            try:
-                paused = min(max(self.stood_still(since, now), 0), now - since)
-            except Exception:  # noqa: BLE001 - instrumentation fails open
-                self.errors += 1
-                paused = 0
-            self.cleared_ns = now
-            self.due_ns += paused
-            self.paused_ns += paused
-        return now - self.due_ns
+            return now - self.due_ns
+        return super()._overdue_without_pauses(now)
 
-    COUNTING = frozenset({_tick.__code__, _overdue_without_pauses.__code__})
-    """Code that runs after a block: who finds the loop's thread in it has come too late."""
+    COUNTING = TimerLag.COUNTING | {_count.__code__, _tick.__code__}
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

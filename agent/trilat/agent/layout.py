@@ -1,10 +1,10 @@
 """The layout of journal records: what a file's header says of its own bytes.
 
-A journal file holds records of one size: those of one side (`EXCHANGE` of a generator, `SERVED` of
-a service), and the texts that they point to. Each kind is a list of fields; the list gives the
-`struct` to write with, the description in the file's header and, in the correlator, the numpy type
-to read with. All numbers are little-endian and nothing is padded. ``docs/journal.md`` describes the
-format for other languages.
+A journal file holds records of one size: those of one side (`EXCHANGE` of a generator, with the
+`EARLIER` ones that belong to them, or `SERVED` of a service), and the texts that they point to.
+Each kind is a list of fields; the list gives the `struct` to write with, the description in the
+file's header and, in the correlator, the numpy type to read with. All numbers are little-endian and
+nothing is padded. ``docs/journal.md`` describes the format for other languages.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from struct import Struct
 from .stamp import STAMP, STAMP_FIELDS
 
 __all__ = [
+    "EARLIER",
     "EXCHANGE",
     "LAYOUTS",
     "NAME",
@@ -39,6 +40,7 @@ class Kind(IntEnum):
     EXCHANGE = 1
     NAME = 2
     SERVED = 3
+    EARLIER = 4
 
 
 class MarkFlag(IntFlag):
@@ -56,6 +58,12 @@ class MarkFlag(IntFlag):
     """The bytes were read inside OpenSSL: stamps are of the last segment seen to be waiting."""
     UNMARKED = 32
     """A custom client fired the event by itself: only the response time is known."""
+    BROKEN = 64
+    """More bytes were awaited after the last one read, and did not come."""
+    TUNNEL = 128
+    """The exchange is one with a proxy that was asked for a tunnel (``CONNECT``)."""
+    FIRST = 256
+    """The user had waited since its request before, as it does between tasks."""
 
 
 class ServedFlag(IntFlag):
@@ -134,17 +142,29 @@ EXCHANGE = RecordLayout(
         Field("last_read_ns", "q", "ns after started_ns"),
         Field("last_lay_ns", "q", "ns in the kernel before it was read, -1 unknown"),
         Field("read_wall_ns", "q", "ns since the epoch, at last_read_ns"),
-        # Redirects and silent retries: time outside the generator before the exchange that counts.
+        # Redirects and silent retries: time outside the generator before this exchange.
         Field("prior_ns", "q", "ns"),
         Field("hub_lag_ns", "q", "ns, -1 unknown"),
         Field("lateness_ns", "q", "ns after the intended start, -1 unknown"),
+        # What the user's schedule wanted after that intended start and before this start.
+        Field("missed", "q", "tasks that were never started"),
         *(Field(f"service_{name}", format_) for name, format_ in STAMP_FIELDS),
         Field("status", "H"),
         Field("exchanges", "H"),
         Field("commit", "I"),
     ),
 )
-"""What the generator's side tells of one request; all zero ``service_`` fields: no evidence."""
+"""What the generator's side tells of one request; all zero ``service_`` fields: no evidence.
+
+Where the request took several exchanges, this is the last one, which counts.
+"""
+
+EARLIER = RecordLayout(Kind.EARLIER, EXCHANGE.fields)
+"""An exchange before the one that counts: a redirect, or a try on a connection that was dead.
+
+They follow the record of their request, in order, with its ``name_id``, ``started_wall_ns`` and
+``started_ns``. ``response_ns`` is where the exchange ended, ``exchanges`` which one it was.
+"""
 
 SERVED = RecordLayout(
     Kind.SERVED,
@@ -206,5 +226,7 @@ LAYOUTS = (EXCHANGE, SERVED)
 
 def describe_kinds(layout: RecordLayout) -> dict[str, list[list[str]]]:
     """The kinds of record in a file of this layout, as its header describes them."""
-    kinds = (layout, name_layout(layout.size))
+    kinds = [layout, name_layout(layout.size)]
+    if layout is EXCHANGE:
+        kinds.append(EARLIER)
     return {str(int(kind.kind)): kind.describe() for kind in kinds}

@@ -1,16 +1,15 @@
 """A thread beside the event loop: it sees what the loop cannot see while it is blocked.
 
 It sleeps until the loop's timer would be overdue for long, so while nothing is wrong it wakes
-about ten times a second, and four times at rest. When the timer is overdue, it takes the stack of
-the loop's thread, again and again while that lasts; and from its own sleep it knows whether the
-whole process stood still (see `trilat.agent.stillness`).
+rarely (beside an asyncio loop ten times a second, and four times at rest). When the timer is
+overdue, it takes the stack of the loop's thread, again and again while that lasts; and from its own
+sleep it knows whether the whole process stood still (see `trilat.agent.stillness`).
 """
 
 from __future__ import annotations
 
 import sys
 import threading
-from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,25 +17,39 @@ from types import FrameType
 from typing import TypeVar
 
 from . import native
-from .blocks import UNSEEN, BlockEvent
+from .blocks import BlockEvent
 from .clock import SYSTEM_CLOCK, Clock
-from .lag import LoopLag
-from .stacks import Place, Stack, take_stack
-from .stillness import Stillness, read_turns
+from .looks import Looks
+from .stacks import Stack
+from .stillness import Stillness, ThreadTurns
+from .timer_lag import TimerLag
 
-__all__ = ["Observer"]
+__all__ = ["Observer", "Rhythm"]
 
 _SECOND_NS = 1_000_000_000
 _LONGEST_WAIT_NS = 500_000_000
 _SHORTEST_WAIT_NS = 1_000_000
-_OFTEN_NS = 20_000_000
-_SELDOM_NS = 100_000_000
-_MANY_LOOKS = 25
-_MOST_PLACES = 50
 _JOIN_S = 2.0
 
 _Given = TypeVar("_Given")
 _Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Rhythm:
+    """When the thread looks; all in nanoseconds.
+
+    Attributes:
+        look_ns: a timer that is overdue for so long is looked at.
+        often_ns: from one look at a block to the next.
+        seldom_ns: the same, once there were ``many`` looks.
+        many: see above.
+    """
+
+    look_ns: int
+    often_ns: int = 20_000_000
+    seldom_ns: int = 100_000_000
+    many: int = 25
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,31 +60,12 @@ class _Look:
     due_ns: int
     since_ns: int
     now_ns: int
+    overslept_ns: int
     stack: Stack | None
 
 
-class _Block:
-    """The stacks that were seen in one block of the loop."""
-
-    def __init__(self) -> None:
-        self.looks = 0
-        self._seen: Counter[Place] = Counter()
-        self._stacks: dict[Place, Stack] = {}
-
-    def add(self, stack: Stack) -> None:
-        """One more; in a long block over many lines, only of the first places that were seen."""
-        if stack.place in self._seen or len(self._seen) < _MOST_PLACES:
-            self._seen[stack.place] += 1
-            self._stacks.setdefault(stack.place, stack)
-
-    def most_seen(self) -> Stack:
-        """The first stack of the place that was seen most often."""
-        (place, _), *_ = self._seen.most_common(1) or [(UNSEEN, 0)]
-        return self._stacks.get(place, Stack(UNSEEN, ()))
-
-
 class Observer:
-    """Watches one `LoopLag`; sees blocks of more than its ``late_ns``.
+    """Watches one loop's timer; sees blocks of more than its ``late_ns``.
 
     Its thread is the operating system's, also in a process that gevent has patched. After a fork
     the child needs a new one.
@@ -79,42 +73,55 @@ class Observer:
     Args:
         lag: gets this object's `Stillness` as its ``stood_still``.
         on_block: called in the thread at the end of a block.
+        blame: names what blocked, from what was seen, the instant from which on the loop was
+            blocked, and for how long. Unless told otherwise, it is the line seen most often.
         every_second: called in the thread about once a second.
         clock: the monotonic side is to be the one of ``lag``.
         stillness: what it tells the pauses to.
         frames: the innermost frame of every thread.
+        rhythm: when to look; unless told otherwise, a bit before a block is worth a name.
+        on_error: called in the thread while one of the ``errors`` is handled.
 
     Attributes:
         errors: exceptions in here, and in what it calls.
         stillness: see above.
+        rest_ns: the thread sleeps for so long at least while nothing is overdue, in nanoseconds.
+        looks_left: how often it may still look; whoever limits that sets it again and again.
     """
 
     def __init__(  # noqa: PLR0913 - one way in for each clock and callback
         self,
-        lag: LoopLag,
+        lag: TimerLag,
         *,
         on_block: Callable[[BlockEvent], None] | None = None,
+        blame: Callable[[Looks, int, int], Stack] | None = None,
         every_second: Callable[[], None] | None = None,
         clock: Clock = SYSTEM_CLOCK,
         stillness: Stillness | None = None,
         frames: Callable[[], Mapping[int, FrameType]] = sys._current_frames,
+        rhythm: Rhythm | None = None,
+        on_error: Callable[[], None] | None = None,
     ) -> None:
         self.errors = 0
+        self.rest_ns = 0
+        self.looks_left = sys.maxsize
         self.stillness = stillness or Stillness(
-            turns=lambda: None if self._native_id is None else read_turns(self._native_id)
+            turns=lambda: None if self._turns is None else self._turns.read()
         )
         self._lag = lag
         self._late_ns = lag.late_ns
         # A thread wakes late itself, and a block that is worth a name is not to go unnamed.
-        self._look_ns = lag.late_ns * 3 // 4
+        self._rhythm = rhythm or Rhythm(lag.late_ns * 3 // 4)
         self._on_block = on_block
+        self._blame = blame or _most_seen
         self._every_second = every_second
+        self._on_error = on_error
         self._clock = clock
         self._frames = frames
-        self._blocks: dict[int, _Block] = {}  # by the tick that is overdue
+        self._blocks: dict[int, Looks] = {}  # by the tick that is overdue
         self._next_second_ns = clock.monotonic_ns() + _SECOND_NS
         self._planned_ns = 0
-        self._native_id: int | None = None
+        self._turns: ThreadTurns | None = None
         self._stopping = False
         self._wakes: native.Lock | None = None
         self._ended: native.Lock | None = None
@@ -165,10 +172,15 @@ class Observer:
 
     def _run(self, wakes: native.Lock, ended: native.Lock) -> None:
         try:
-            self._native_id = threading.get_native_id()
+            self._turns = ThreadTurns(threading.get_native_id())
             while not self._stopping:
                 wakes.acquire(timeout=self.beat() / 1e9)
+            if self._lag.late:  # a block may be what it was stopped after
+                self._guarded(self._tell, self._clock.monotonic_ns())
         finally:
+            turns, self._turns = self._turns, None
+            if turns is not None:
+                turns.close()
             ended.release()
 
     def _guarded(self, step: Callable[[_Given], _Result], given: _Given) -> _Result | None:
@@ -176,6 +188,9 @@ class Observer:
             return step(given)
         except Exception:  # noqa: BLE001 - a failing callback must not end the thread
             self.errors += 1
+            if self._on_error is not None:
+                with suppress(Exception):
+                    self._on_error()
             return None
 
     def _nudge(self) -> None:
@@ -193,26 +208,29 @@ class Observer:
         """The stack of the loop's thread, if the loop's timer is overdue for long."""
         lag = self._lag
         tick, due_ns = lag.ticks, lag.due_ns
-        if now - due_ns <= self._look_ns:
+        if now - due_ns <= self._rhythm.look_ns or self.looks_left <= 0:
             return None
+        self.looks_left -= 1
         since = max(due_ns, lag.cleared_ns)
-        stack = take_stack(lag.thread_id, lag.base_depth, LoopLag.COUNTING, self._frames)
-        return _Look(tick, due_ns, since, now, stack) if lag.ticks == tick else None
+        overslept = max(now - self._planned_ns, 0) if self._planned_ns else 0
+        stack = lag.take_stack(self._frames)
+        return _Look(tick, due_ns, since, now, overslept, stack) if lag.ticks == tick else None
 
     def _judge(self, look: _Look) -> None:
         """Keep what was seen, unless nothing was blocked: the process or the loop did not run."""
         stillness = self.stillness
         if not stillness.held:
             paused = stillness.between(look.since_ns, look.now_ns)
-            if look.now_ns - look.due_ns - paused <= self._look_ns:
+            if look.now_ns - look.due_ns - paused <= self._rhythm.look_ns:
                 return
         lag = self._lag
         if not lag.running:
             if lag.ticks == look.tick:
                 lag.rest()
             return
-        block = self._blocks.setdefault(look.tick, _Block())
-        block.looks += 1
+        block = self._blocks.setdefault(look.tick, Looks())
+        block.number += 1
+        block.overslept_ns = max(block.overslept_ns, look.overslept_ns)
         if look.stack is None:
             return
         if look.stack.debugged:
@@ -226,7 +244,7 @@ class Observer:
         late = self._lag.late
         while late:
             tick, due_ns, took_ns = late.popleft()
-            stack = self._blocks.get(tick, _Block()).most_seen()
+            stack = self._blame(self._blocks.get(tick, Looks()), due_ns, took_ns)
             wall_ns = self._clock.wall_ns() - (now - due_ns)
             event = BlockEvent(
                 wall_ns,
@@ -253,8 +271,16 @@ class Observer:
             self._every_second()
 
     def _wait_ns(self, now: int) -> int:
+        rhythm = self._rhythm
         for block in self._blocks.values():
-            return _OFTEN_NS if block.looks < _MANY_LOOKS else _SELDOM_NS
-        wait = self._lag.due_ns + self._look_ns - now
+            return rhythm.often_ns if block.number < rhythm.many else rhythm.seldom_ns
+        wait = self._lag.due_ns + rhythm.look_ns - now
         # Overdue, and no block: the loop has not run yet after a pause.
-        return min(max(wait, _SHORTEST_WAIT_NS), _LONGEST_WAIT_NS) if wait > 0 else _OFTEN_NS
+        least = max(_SHORTEST_WAIT_NS, self.rest_ns)
+        if wait > 0:
+            return min(max(wait, least), _LONGEST_WAIT_NS)
+        return rhythm.often_ns if self.looks_left > 0 else rhythm.seldom_ns
+
+
+def _most_seen(looks: Looks, _since_ns: int, _took_ns: int) -> Stack:
+    return looks.most_seen()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections import deque
 from contextlib import suppress
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = ["CollectorPauses"]
+
+_LONG_NS = 5_000_000
+_KEPT_LONG = 32
 
 
 class CollectorPauses:
@@ -28,13 +32,14 @@ class CollectorPauses:
         monotonic_ns: the clock.
     """
 
-    __slots__ = ("_began_ns", "_now_ns", "count", "longest_ns", "total_ns")
+    __slots__ = ("_began_ns", "_long", "_now_ns", "count", "longest_ns", "total_ns")
 
     def __init__(self, monotonic_ns: Callable[[], int] = perf_counter_ns) -> None:
         self.count = 0
         self.total_ns = 0
         self.longest_ns = 0
         self._now_ns = monotonic_ns
+        self._long: deque[tuple[int, int]] = deque(maxlen=_KEPT_LONG)
         self._began_ns: int | None = None
         gc.callbacks.append(self._note)
 
@@ -42,6 +47,19 @@ class CollectorPauses:
         """The longest pause since the last call, in nanoseconds; 0 where there was none."""
         longest, self.longest_ns = self.longest_ns, 0
         return longest
+
+    def between(self, since_ns: int, until_ns: int) -> int:
+        """How long collections of 5 ms and more took of the time between two recent instants.
+
+        Args:
+            since_ns: the first instant, by the clock.
+            until_ns: the second.
+
+        Returns:
+            Nanoseconds; of those that began long ago nothing is known any more.
+        """
+        parts = (min(end, until_ns) - max(begin, since_ns) for begin, end in tuple(self._long))
+        return sum(max(part, 0) for part in parts)
 
     def close(self) -> None:
         """Count no more; what was counted stays."""
@@ -60,3 +78,8 @@ class CollectorPauses:
         self.total_ns += took
         if took > self.longest_ns:  # noqa: PLR1730 - quicker than max()
             self.longest_ns = took
+        if took >= _LONG_NS:
+            self._long.append((self._began_ns, now_ns))
+
+    NOTING = _note.__code__
+    """Code that runs around a collection: who is found in it was found at the line above."""

@@ -138,7 +138,10 @@ class SampleWriter:
     def _append(self, line: bytes) -> None:
         if self._closed:
             raise ValueError(f"{self._path} is closed")
-        if self._descriptor >= 0 and self._size + len(line) > self._most:
+        if self._descriptor >= 0 and (
+            self._size + len(line) > self._most
+            or os.fstat(self._descriptor).st_nlink == 0  # somebody removed the file
+        ):
             self._shut()
         if self._descriptor < 0:  # also where the disk was full a second ago
             self._open()

@@ -66,6 +66,9 @@ EMPTY = bytes(STAMP.size)
 """Stands for "no stamp": span, host and times are all zero, which no service sends."""
 
 _PREFIX = b'trilat;desc="1.'
+_PREFIX_LENGTH = len(_PREFIX)
+_SIZE = STAMP.size
+_span_of = Struct("<Q").unpack_from
 _TABLED = 1000
 _APP = tuple(b"app;dur=%d" % ms for ms in range(_TABLED))
 _THOUSANDTHS = tuple(b".%03d" % us for us in range(1000))
@@ -109,7 +112,7 @@ def server_timing(app_ns: int, queue_ms: int, blocked_ns: int, packed: bytes) ->
     return b'app;dur=%d.%03d%b%b, trilat;desc="1.%b"' % (*divmod(us, 1000), queue, lag, text)
 
 
-def locate(text: bytes, span: int) -> tuple[bytes, int]:
+def locate(text: bytes, span: int, end: int | None = None) -> tuple[bytes, int]:
     """The stamp in an answer's head that belongs to ``span``.
 
     A head may hold several stamps (a gateway's and the service's): the last one wins, as it is
@@ -118,19 +121,20 @@ def locate(text: bytes, span: int) -> tuple[bytes, int]:
     Args:
         text: the first bytes of an answer.
         span: the span id that the request carried.
+        end: where its head ends; with all of ``text`` where that is not said.
 
     Returns:
         Its 48 bytes and where its entry of `ENTRY_LENGTH` bytes begins; `EMPTY` and -1 where
         there is none.
     """
-    end = len(text)
+    end = len(text) if end is None else end
     while (start := text.rfind(_PREFIX, 0, end)) >= 0:
-        begin = start + len(_PREFIX)
+        begin = start + _PREFIX_LENGTH
         try:
             packed = a2b_base64(text[begin : begin + _TEXT_LENGTH], strict_mode=True)
         except (Base64Error, ValueError):
             packed = b""
-        if len(packed) == STAMP.size and int.from_bytes(packed[:8], "little") == span:
+        if len(packed) == _SIZE and _span_of(packed)[0] == span:
             return packed, start
         end = start
     return EMPTY, -1

@@ -22,12 +22,13 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from . import native
 
-__all__ = ["GAP_NS", "Stillness", "Turns", "read_turns"]
+__all__ = ["GAP_NS", "Stillness", "ThreadTurns", "Turns"]
 
 GAP_NS = 100_000_000
 """A thread that wakes less than this late tells nothing."""
@@ -51,26 +52,36 @@ class Turns:
     count: int
 
 
-def read_turns(thread: int, proc: Path = _PROC) -> Turns | None:
-    """The kernel's counts of a thread of this process.
+class ThreadTurns:
+    """The kernel's counts of one thread of this process, until closed.
+
+    The file stays open: it is read ten times a second, and each system call is one more moment at
+    which the event loop has to give the interpreter up.
 
     Args:
         thread: its native id.
         proc: where procfs is.
-
-    Returns:
-        The counts, or None where they are not to be had.
     """
-    try:
-        # Not Path.read_text: this is read ten times a second, and takes 2 µs like this.
-        file = os.open(f"{proc}/self/task/{thread}/schedstat", os.O_RDONLY)
-        try:
-            _, waited, count = os.read(file, 100).split()
-        finally:
-            os.close(file)
-        return Turns(int(waited), int(count))
-    except (OSError, ValueError):
+
+    def __init__(self, thread: int, proc: Path = _PROC) -> None:
+        self._file = -1
+        with suppress(OSError):
+            self._file = os.open(f"{proc}/self/task/{thread}/schedstat", os.O_RDONLY)
+
+    def read(self) -> Turns | None:
+        """The counts, or None where they are not to be had."""
+        if self._file < 0:
+            return None
+        with suppress(OSError, ValueError):
+            _, waited, count = os.pread(self._file, 100, 0).split()
+            return Turns(int(waited), int(count))
         return None
+
+    def close(self) -> None:
+        """Close the file; from now on nothing is known."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,6 +83,7 @@ class WorkerGroup:
         self._proc = proc
         self._counters: Counters | None = None
         self._pid = 0
+        self._warned = False
         self._dated_s = time.monotonic()
 
     @property
@@ -120,6 +121,9 @@ class WorkerGroup:
         own = self.counters
         if own is not None and not own.shared:
             return GroupSnapshot(add_up(own.snapshot().series), 1)
+        if own is not None and own.path is not None and not own.path.exists() and not self._warned:
+            self._warned = True
+            logger.warning("%s was removed: workers do not see each other's counts", own.path)
         try:
             directory = self._directory()
             with suppress(OSError):  # whoever comes next can fold as well

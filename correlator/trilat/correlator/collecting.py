@@ -69,12 +69,15 @@ def collect(run: RunDirectory, order: Order, watch: Watch) -> list[Collected]:
         What each gave, in the order of the URLs. What went wrong with one is among its errors.
 
     Raises:
-        UsageError: a URL is none, or another process collects into this directory.
+        UsageError: a URL is none, a folder of the directory is a link, or another process collects
+            into it.
         OSError: the directory cannot be written.
         KeyboardInterrupt: interrupted; what came is kept.
     """
     with _alone(run):
         for folder in (run.journals, run.samples):
+            if folder.is_symlink():
+                raise UsageError(f"{folder}: a link, which is not followed; put a directory there")
             folder.mkdir(mode=0o755, exist_ok=True)
         return asyncio.run(_collect(run, order, watch))
 

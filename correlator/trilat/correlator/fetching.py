@@ -17,9 +17,10 @@ import httpx
 from trilat.agent.errors import InputError, UsageError
 from trilat.agent.offers import FileTag, Offer, Window
 
-from .landing import BYTES_MAX
+from .landing import BYTES_MAX, write_all
 from .listing import Listing, parse_listing
 from .report.text import clean
+from .service_url import ServiceUrl
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -36,6 +37,7 @@ _TRIES_MAX = 100  # and with some
 _FIRST_WAIT_S = 0.25  # doubled from try to try
 _WAIT_MAX_S = 30.0
 _LATER = {429, 502, 503, 504}
+_GONE = {404, 410}
 _DIGITS = re.compile(r"\d{1,15}", re.ASCII)
 _T = TypeVar("_T")
 _TOLD = {
@@ -70,29 +72,14 @@ class Source:
         url: without a slash at the end; fit to be shown.
 
     Raises:
-        UsageError: not a URL of HTTP, or one with more in it than a place.
+        UsageError: not a URL of HTTP, one with more in it than a place, or the environment's
+            settings of proxies or certificates cannot be used.
     """
 
     def __init__(self, url: str, token: str) -> None:
-        self.url = clean(url.rstrip("/"))
-        try:
-            parsed = httpx.URL(url)
-        except httpx.InvalidURL as error:
-            raise UsageError(f"{self.url}: not a URL ({error})") from error
-        if (
-            parsed.scheme not in {"http", "https"}
-            or not parsed.host
-            or not 0 < (parsed.port or 80) < 2**16
-        ):
-            raise UsageError(f"{self.url}: not a URL; write it as http://host:8000/trilat")
-        if parsed.userinfo or parsed.query or parsed.fragment:
-            raise UsageError(
-                "a URL to collect from has no user, password, query or fragment: the token is"
-                " taken from the environment (--token-env)"
-            )
-        self._base = parsed.copy_with(path=parsed.path.rstrip("/") + "/")
-        headers = {"Authorization": f"Bearer {token}", "Accept-Encoding": "identity"}
-        self._client = httpx.AsyncClient(headers=headers, timeout=_TIMEOUT, follow_redirects=False)
+        self._place = ServiceUrl(url)
+        self.url = self._place.shown
+        self._client = _client_for(token, self._refuse_redirect)
 
     async def __aenter__(self) -> Self:
         return self
@@ -116,7 +103,7 @@ class Source:
         async def ask() -> Listing:
             began_ns = time.time_ns()
             raw = bytearray()
-            async with self._client.stream("GET", self._base.join(f"files?{query}")) as response:
+            async with self._client.stream("GET", self._place.below(f"files?{query}")) as response:
                 self._expect(response, {200}, _LISTING_BYTES_MAX)
                 middle_ns = (began_ns + time.time_ns()) // 2
                 async for piece in response.aiter_raw():
@@ -157,24 +144,33 @@ class Source:
                 kept = kept if came else held.bytes
                 return
             part = {} if held is None else {"Range": f"bytes={held.bytes}-", "If-Range": str(held)}
-            url = self._base.join(f"files/{offer.name}")
+            url = self._place.below(f"files/{offer.name}")
             async with self._client.stream("GET", url, headers=part) as response:
-                if response.status_code == 404:
-                    raise Gone(f"{offer.name}: not there any more")
+                if response.status_code in _GONE:
+                    raise Gone(f"{offer.name}: listed, and not there ({response.status_code})")
                 self._expect(response, {200, 206}, BYTES_MAX[offer.kind])
                 begin = self._begin(response, held)
                 kept = kept if came else begin
                 await self._write(response, offer, landing, begin, count)
+            missing = landing.missing(offer.tag)
+            if missing > 0:  # an answer that does not tell its length may end anywhere
+                raise _Later(f"{self.url}: {offer.name}: ended {missing:,} bytes too early")
 
         await self._patiently(ask, lambda: came)
         return kept
 
     def _begin(self, response: httpx.Response, held: FileTag | None) -> int:
-        """Where in the file an answer begins."""
+        """Where in the file an answer begins.
+
+        Raises:
+            InputError: it is a part that was not asked for.
+        """
         if response.status_code == 200:
             return 0
         begin = 0 if held is None else held.bytes
-        if not response.headers.get("content-range", "").startswith(f"bytes {begin}-"):
+        tag = FileTag.parse(response.headers.get("etag", ""))
+        is_other = tag is not None and held is not None and tag.identity != held.identity
+        if is_other or not response.headers.get("content-range", "").startswith(f"bytes {begin}-"):
             raise InputError(f"{self.url}: answered another part than it was asked for")
         return begin
 
@@ -187,15 +183,13 @@ class Source:
         count: Callable[[int], None],
     ) -> None:
         at = begin
-        with landing.part.open("r+b" if begin else "wb") as file:
-            file.seek(begin)
+        with landing.open_part(begin) as file:
             async for piece in response.aiter_raw():
                 at += len(piece)
                 if at > BYTES_MAX[offer.kind]:
                     raise InputError(f"{offer.name}: larger than such a file can be")
                 count(len(piece))
-                file.write(piece)
-            file.truncate()
+                write_all(file, piece)
 
     def _expect(self, response: httpx.Response, statuses: set[int], bytes_max: int) -> None:
         """Take the head of an answer, or say what is wrong with it.
@@ -209,9 +203,6 @@ class Source:
         if status in _LATER:
             after = response.headers.get("retry-after", "")
             raise _Later(told, float(after) if _DIGITS.fullmatch(after) else 0.0)
-        if response.has_redirect_location:
-            place = clean(response.headers["location"], 200)
-            raise InputError(f"{self.url}: moved to {place}; name that URL if it can be trusted")
         if status not in statuses:
             raise InputError(told)
         if response.headers.get("content-encoding", "identity") != "identity":
@@ -219,6 +210,16 @@ class Source:
         length = response.headers.get("content-length", "0")
         if not _DIGITS.fullmatch(length) or int(length) > bytes_max:
             raise InputError(f"{self.url}: announces {length[:20]} bytes, which is too much")
+
+    async def _refuse_redirect(self, response: httpx.Response) -> None:
+        """Take no answer from another place; called before httpx looks where that is.
+
+        Raises:
+            InputError: it is there.
+        """
+        if response.has_redirect_location:
+            place = clean(response.headers["location"], 200)
+            raise InputError(f"{self.url}: moved to {place}; name that URL if it can be trusted")
 
     async def _patiently(self, ask: Callable[[], Awaitable[_T]], progress: Callable[[], int]) -> _T:
         """Ask again where that may help, as long as there is progress or for some tries."""
@@ -243,3 +244,30 @@ class Source:
                 break
             await asyncio.sleep(min(max(wait_s, _FIRST_WAIT_S * 2 ** (tried - 1)), _WAIT_MAX_S))
         raise InputError(told)
+
+
+def _client_for(
+    token: str, on_response: Callable[[httpx.Response], Awaitable[None]]
+) -> httpx.AsyncClient:
+    """A client that sends the token, and follows nobody elsewhere.
+
+    Raises:
+        UsageError: what the environment says of proxies or certificates cannot be used.
+    """
+    try:
+        return httpx.AsyncClient(
+            headers={"Authorization": f"Bearer {token}", "Accept-Encoding": "identity"},
+            timeout=_TIMEOUT,
+            follow_redirects=False,
+            event_hooks={"response": [on_response]},
+        )
+    except (httpx.InvalidURL, ValueError, ImportError) as error:
+        raise UsageError(
+            "the proxies that the environment names cannot be used"
+            f" (HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY): {clean(error, 200)}"
+        ) from error
+    except OSError as error:
+        raise UsageError(
+            "the certificates that the environment names cannot be read"
+            f" (SSL_CERT_FILE, SSL_CERT_DIR): {clean(error.strerror or error, 200)}"
+        ) from error

@@ -62,6 +62,7 @@ class Intake:
             InputError: the service gives no listing, or too much.
         """
         done: dict[str, FileTag] = {}
+        gone: dict[str, Offer] = {}
         for _ in range(_ROUNDS):
             offers = await self._listed(source, window, collected)
             wanted = [
@@ -76,10 +77,16 @@ class Intake:
                 after = meter.done + offer.tag.bytes
                 tag = await self._file(source, offer, collected, meter)
                 changed |= tag is None or tag.identity != offer.tag.identity
-                done[offer.name] = tag or offer.tag
+                if tag is None:
+                    gone[offer.tag.identity] = offer
+                else:
+                    done[offer.name] = tag
                 meter.at(after)
             if not changed:
-                return
+                break
+        for tag in done.values():  # it had another name by then
+            gone.pop(tag.identity, None)
+        collected.errors += [_lost(source.url, offer) for offer in gone.values()]
 
     async def _listed(self, source: Source, window: Window, collected: Collected) -> list[Offer]:
         listing = await source.listing(window)
@@ -112,8 +119,7 @@ class Intake:
         async with self._locks.setdefault(offer.name, asyncio.Lock()):
             try:
                 return await self._bring(source, offer, collected, meter)
-            except Gone as error:
-                collected.remarks.append(str(error))
+            except Gone:
                 return None
             except _TooMuch:
                 raise
@@ -140,7 +146,14 @@ class Intake:
                 meter.at(meter.done + size)
 
             kept = await source.fetch(offer, landing, spend)
-            tag = landing.settle()
+            try:
+                tag = landing.settle()
+            except InputError:
+                if not kept:
+                    raise
+                # What was here before may be what is damaged, after a crash of this machine.
+                kept = await source.fetch(offer, landing, spend)
+                tag = landing.settle()
             outcome = "resumed" if kept else "fetched"
         collected.add(CollectedFile(offer.name, offer.kind, tag.bytes, outcome))
         return tag
@@ -156,6 +169,14 @@ class Intake:
 
 class _TooMuch(InputError):
     """All that may come has come."""
+
+
+def _lost(url: str, offer: Offer) -> str:
+    """What to say of a file that was listed, and that nobody gave."""
+    return (
+        f"{url}: {offer.name}: listed, and then not there ({offer.tag.bytes:,} bytes): the service"
+        " has removed it, or the URL leads to several hosts; give each one's own"
+    )
 
 
 def _named(url: str, text: str) -> str:

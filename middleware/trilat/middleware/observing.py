@@ -10,6 +10,7 @@ from trilat.agent.marking import token_bytes
 
 from .exchange import Exchange
 from .ledger import Ledger
+from .lifespan import observe_lifespan
 from .routes import RouteLabels
 from .station import STATION, Station
 from .threads import current_exchange
@@ -106,6 +107,7 @@ class TrilatMiddleware:
         if scope["type"] == "websocket":
             labels = self._labels
             await observe_websocket(self.app, scope, receive, send, self._station, labels)
+        elif scope["type"] == "lifespan":
+            await observe_lifespan(self.app, scope, receive, send, self._station)
         else:
-            self._station.enter()  # the application begins on a loop that may be another one
             await self.app(scope, receive, send)

@@ -6,6 +6,7 @@ process and fork its workers then. After a fork a child begins anew.
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import os
 import weakref
@@ -37,6 +38,8 @@ _WAIT_AT = PROCESS.places["trilat_thread_wait_seconds"]
 _HISTOGRAMS = {m.name: m for m in PROCESS.metrics if isinstance(m, Histogram)}
 _LAG = _HISTOGRAMS["trilat_loop_lag_seconds"]
 _WAIT = _HISTOGRAMS["trilat_thread_wait_seconds"]
+
+_SETTLE_TURNS = 50
 
 _stations: weakref.WeakSet[Station] = weakref.WeakSet()
 
@@ -113,6 +116,24 @@ class Station:
         except Exception:  # noqa: BLE001 - instrumentation fails open
             self.health.failed()
 
+    async def settle(self) -> None:
+        """The service ends, and this process perhaps with it: have all that is known on record.
+
+        Requests that the server has cancelled get their turn to end. Never raises.
+        """
+        try:
+            asyncio.get_running_loop()  # there are servers on another library
+            for _ in range(_SETTLE_TURNS):
+                if self.in_flight <= 0:
+                    break
+                await asyncio.sleep(0)
+            if self.entered:
+                self._observer.stop()  # it tells of blocks that have just ended
+                self._rounds.go()
+                self._observer.start()
+        except Exception:  # noqa: BLE001 - instrumentation fails open
+            self.health.failed()
+
     def close(self) -> None:
         """End the thread and close the files; numbers stay readable for the other workers."""
         steps = [self._observer.stop, self._rounds.close, self.lag.stop]
@@ -143,7 +164,11 @@ class Station:
         self._pool = ThreadPoolWatch(self._on_wait, clock=self._clock, health=self.health)
         self._rounds = Rounds(self)
         self._observer = Observer(
-            self.lag, on_block=self.blocks.add, every_second=self._rounds.go, clock=self._clock
+            self.lag,
+            on_block=self.blocks.add,
+            every_second=self._rounds.go,
+            clock=self._clock,
+            on_error=self.health.failed,
         )
 
     def _enter(self) -> None:

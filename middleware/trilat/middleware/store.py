@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from trilat.agent.clock import Clock
-from trilat.agent.housekeeping import process_facts, tidy
+from trilat.agent.housekeeping import process_facts, tidy_beside
 from trilat.agent.journal import JournalWriter
 from trilat.agent.layout import SERVED
 from trilat.agent.samples import SampleWriter
@@ -41,7 +41,7 @@ class Store:
     def __init__(self, directory: Path, instance: int, clock: Clock) -> None:
         with suppress(OSError):  # the writers say what is wrong with it
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        tidy(directory, max_bytes=_DIRECTORY_BYTES_MAX, max_age_s=_AGE_MAX_S)
+        tidy_beside(directory, max_bytes=_DIRECTORY_BYTES_MAX, max_age_s=_AGE_MAX_S)
         pid, name = os.getpid(), socket.gethostname()
         facts = {
             "side": "service",

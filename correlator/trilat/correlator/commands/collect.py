@@ -31,8 +31,8 @@ ended.
   export TRILAT_COLLECT_TOKEN=…
   trilat collect http://shop:8000/trilat --into trilat-runs/20260101T120000Z-0123456789ab
 
-Exit code 0: all of it is here. 2: some is not; a line says what and why. The report is made anew
-from what came.
+Exit code 0: all of it is here. 2: some is not, be it that the service has removed it meanwhile; a
+line says what and why. The report is made anew from what came.
 """
 _SPAN = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)(ms|s|m|h)?", re.ASCII)
 _UNITS_NS = {"ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
