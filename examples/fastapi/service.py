@@ -1,15 +1,19 @@
-"""A service whose endpoints are slow for four different reasons.
+"""A service whose endpoints are slow for different reasons, and one that wants to know who asks.
 
 Run it with ``uvicorn service:app`` in this folder, then put load on it with one of the locustfiles
-beside it.
+beside it, or with those of ``../loads``.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import hmac
 import time
+from typing import Annotated
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI, Header, HTTPException
+from pydantic import BaseModel
 
 from trilat.middleware import TrilatMiddleware
 
@@ -61,3 +65,69 @@ async def cpu(rounds: int = 50_000) -> dict[str, int]:
     for number in range(min(rounds, 1_000_000)):
         total = (total + number * number) % 1_000_003
     return {"total": total}
+
+
+# An exam: students sign in, read questions, save answers, and hand in. Who is signed in is told by
+# the token alone, so that any worker of the service can answer.
+_KEY = b"of an example"
+_ROUNDS = 10_000
+
+
+class Account(BaseModel):
+    """Who signs in; in this example, everybody's password is the name read backwards."""
+
+    name: str
+    password: str
+
+
+def _token(name: str) -> str:
+    return f"{name}:{hmac.new(_KEY, name.encode(), 'sha256').hexdigest()}"
+
+
+def student(authorization: Annotated[str, Header()] = "") -> str:
+    """The name of who asks.
+
+    Raises:
+        HTTPException: nobody has signed in with this token.
+    """
+    token = authorization.removeprefix("Bearer ")
+    name = token.partition(":")[0]
+    if not hmac.compare_digest(token.encode(), _token(name).encode()):
+        raise HTTPException(401, "sign in first")
+    return name
+
+
+Student = Annotated[str, Depends(student)]
+
+
+@app.post("/sign-in")
+def sign_in(account: Account) -> dict[str, str]:
+    """Look at the password as slowly as one should: some 5 ms of processor time, in a thread."""
+    given, right = (
+        hashlib.pbkdf2_hmac("sha256", word.encode(), _KEY, _ROUNDS)
+        for word in (account.password, account.name[::-1])
+    )
+    if not hmac.compare_digest(given, right):
+        raise HTTPException(403, "wrong name or password")
+    return {"token": _token(account.name)}
+
+
+@app.get("/items")
+async def items(_: Student) -> dict[str, list[int]]:
+    """The numbers of the questions; each is an item."""
+    await asyncio.sleep(DOWNSTREAM_S)
+    return {"items": list(range(1, 31))}
+
+
+@app.put("/answers/{item_id}")
+async def answer(item_id: int, name: Student) -> dict[str, str | int]:
+    """Save an answer, or what stands for it: a downstream call."""
+    await asyncio.sleep(DOWNSTREAM_S)
+    return {"item": item_id, "of": name}
+
+
+@app.post("/hand-in")
+async def hand_in(name: Student) -> dict[str, str]:
+    """Hand in all answers, which takes three downstream calls."""
+    await asyncio.sleep(3 * DOWNSTREAM_S)
+    return {"handed_in_by": name}

@@ -146,13 +146,14 @@ def test_clocks_that_keep_contradicting_each_other_are_not_aligned(simulate: Sim
 
 
 def test_a_request_whose_own_marks_contradict_the_clocks_is_not_split(simulate: Simulate) -> None:
-    """One that claims to be longer in the app than it was away neither aligns nor is split."""
+    """One that claims a longer time in the app than it was away says nothing of the clocks."""
     run = simulate(400)
     run.rows["service_app_ns"][10] = 10**12
     run.rows["service_called_wall_ns"][10] -= 3_600 * 10**9
     ((alignment, _),) = _windows(run.rows)
     assert np.flatnonzero(~alignment.split_ok).tolist() == [10]
-    assert (np.abs(alignment.offset_ns - run.offset) <= alignment.bound_ns).all()
+    off = np.abs(alignment.offset_ns - run.offset)
+    assert (np.delete(off, 10) <= np.delete(alignment.bound_ns, 10)).all()
 
 
 def test_an_estimated_arrival_does_not_narrow_the_bound(simulate: Simulate) -> None:

@@ -147,6 +147,16 @@ def test_a_timeout_is_unattributed_from_the_send_on(row: MakeRow) -> None:
     }
 
 
+def test_an_estimate_gives_way_to_what_was_measured(row: MakeRow) -> None:
+    """A hub that is thought to be 7 ms late does not make the service's 4 ms shorter."""
+    unstamped = {"first_lay_ns": -1, "last_lay_ns": -1}
+    parts = _parts(_attribute(row(hub_lag_ns=7 * MS, **unstamped)))
+    assert parts["service.app"] == 4
+    assert parts["generator.read"] == 4
+    parts = _parts(_attribute(row(hub_lag_ns=1 * MS, **unstamped)))
+    assert parts["generator.read"] == 1
+
+
 def test_an_answer_without_stamps_is_unattributed_outside_the_generator(row: MakeRow) -> None:
     """A load balancer's answer: the generator's own parts are still known."""
     requests = _attribute(row(service_called_wall_ns=0))
@@ -196,5 +206,6 @@ def test_a_withheld_split_takes_the_kernels_word_only(
 
 def test_time_counted_from_the_intended_start(row: MakeRow) -> None:
     """Known only where there was a schedule."""
-    rows = np.concatenate((row(lateness_ns=5 * MS), row(lateness_ns=0), row()))
-    assert _attribute(rows).corrected_ns.tolist() == [15 * MS, 10 * MS, -1]
+    rows = np.concatenate((row(lateness_ns=5 * MS, missed=3), row(lateness_ns=0), row(missed=3)))
+    assert _attribute(rows).lateness_ns.tolist() == [5 * MS, 0, -1]
+    assert _attribute(rows).missed.tolist() == [3, 0, 0]

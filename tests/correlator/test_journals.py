@@ -39,7 +39,7 @@ def served(number: int = 0, name_id: int = 0, **fields: int) -> tuple[int, ...]:
 
 def exchange(name_id: int, flags: int, stamp: bytes) -> tuple[Any, ...]:
     """The values of a generator's record."""
-    return (Kind.EXCHANGE, flags, name_id, 1, 2, 3, EPOCH, *[-1] * 12, stamp, 200, 1)
+    return (Kind.EXCHANGE, flags, name_id, 1, 2, 3, EPOCH, *[-1] * 12, 0, stamp, 200, 1)
 
 
 def write(folder: Path, records: Sequence[tuple[int, ...]], names: Sequence[str] = ()) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from trilat.agent.layout import MarkFlag
 from trilat.agent.records import COMPONENTS, Component, Grade, Side
 from trilat.correlator.align import Aligner
 from trilat.correlator.arrays import MAX_NS
+from trilat.correlator.arrivals import missed_arrivals
 from trilat.correlator.attribute import Attributed, attribute
 from trilat.correlator.cuts import cut
 from trilat.correlator.frames import EXCHANGE_DTYPE
@@ -89,24 +91,29 @@ def test_histograms_agree_with_the_requests(garbage: Garbage, n: int, seed: int)
     """Count, mean, extremes and median of each variable, over the requests it is known of."""
     requests = _requests(garbage(n, seed))
     sketch = Sketch()
-    sketch.update(requests)
     parts = requests.components_ns
     sides = {side: parts[:, [c for c in COMPONENTS if c.side is side]].sum(axis=1) for side in Side}
     everyone = np.ones(n, np.bool_)
+    requests = replace(requests, missed=np.minimum(requests.missed, 1000))
+    sketch.update(requests)
+    corrected = requests.response_ns + np.maximum(requests.lateness_ns, 0)
+    made_up = missed_arrivals(requests.response_ns, requests.lateness_ns, requests.missed)
+    tasks = made_up.tasks
     of_side = {Side.SERVICE: requests.matched, Side.NETWORK: requests.matched}
     expected = {
         "response": (requests.response_ns, everyone),
         "without_generator": (requests.response_ns - sides[Side.GENERATOR], everyone),
         "without_network": (requests.response_ns - sides[Side.NETWORK], everyone),
         "without_both": (sides[Side.SERVICE] + requests.unattributed_ns, everyone),
-        "corrected": (requests.corrected_ns, requests.corrected_ns >= 0),
+        "corrected": (np.append(corrected, np.repeat(made_up.times_ns, tasks)), None),
+        "missed": (np.repeat(made_up.times_ns, tasks), None),
         "service": (sides[Side.SERVICE], requests.matched),
         "network": (sides[Side.NETWORK], requests.matched),
         "generator": (sides[Side.GENERATOR], requests.marked),
     } | {c.label: (parts[:, c], of_side.get(c.side, requests.marked)) for c in COMPONENTS}
     assert set(expected) == set(VARIABLES)
     for variable, (of_all, known) in expected.items():
-        histogram, values = sketch.histogram(variable), of_all[known]
+        histogram, values = sketch.histogram(variable), of_all if known is None else of_all[known]
         assert histogram.count == values.size
         if values.size:
             assert histogram.mean_ns == pytest.approx(float(values.mean()), rel=1e-12)

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
-import struct
-import zlib
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trilat.agent.errors import InputError
 from trilat.agent.records import Component
 from trilat.correlator.align import Aligner
 from trilat.correlator.attribute import Attributed, attribute
@@ -24,7 +19,6 @@ from trilat.correlator.sketch import Sketch
 
 Rows = npt.NDArray[np.void]
 MS = 1_000_000
-MAGIC = b"trilat-sketch 2\n"
 
 
 def attributed(rows: Rows) -> Attributed:
@@ -113,51 +107,3 @@ def test_merging_is_counting_at_once(
     copy = Sketch.from_bytes(whole.to_bytes())
     assert copy.blocked == whole.blocked
     assert copy.blocked_around_ns(0.9) == whole.blocked_around_ns(0.9)
-
-
-def changed(raw: bytes, change: Callable[[dict[str, Any]], Any], cut_off: int = 0) -> bytes:
-    """A sketch's bytes with its header changed, and so many bytes less."""
-    plain = zlib.decompress(raw[len(MAGIC) :])
-    (size,) = struct.unpack_from("<I", plain)
-    header = json.loads(plain[4 : 4 + size])
-    change(header)
-    text = json.dumps(header).encode()
-    body = plain[4 + size : len(plain) - cut_off]
-    return zlib.compress(struct.pack("<I", len(text)) + text + body)
-
-
-def test_version_1_is_read(row: Callable[..., Rows]) -> None:
-    """It knows nothing of the event loop; all else is as it was."""
-    raw = sketch_of(several(row, -1e-6, -1e-6)).to_bytes()
-
-    def older(header: dict[str, Any]) -> None:
-        for name in ("blocked_known", "blocked_max_ns", "blocked_cells"):
-            header.pop(name)
-
-    sketch = Sketch.from_bytes(b"trilat-sketch 1\n" + changed(raw, older))
-    assert sketch.requests == 2
-    assert sketch.blocked.known == 0
-    with pytest.raises(InputError):
-        Sketch.from_bytes(MAGIC + changed(raw, older))
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"blocked_known": 9},
-        {"blocked_known": 1},
-        {"blocked_known": -1},
-        {"blocked_max_ns": 0},
-        {"blocked_max_ns": 1},
-        {"blocked_max_ns": 50 * MS},
-        {"blocked_cells": 0},
-        {"blocked_cells": 2},
-        {"blocked_cells": 2**50},
-    ],
-)
-def test_blocks_that_cannot_have_been(row: Callable[..., Rows], changes: dict[str, int]) -> None:
-    """More requests than there are, longer than any was, another number of cells."""
-    raw = sketch_of(several(row, 1, 2, 3)).to_bytes()
-    Sketch.from_bytes(MAGIC + changed(raw, lambda header: header.update({})))
-    with pytest.raises(InputError, match="damaged sketch"):
-        Sketch.from_bytes(MAGIC + changed(raw, lambda header: header.update(changes)))

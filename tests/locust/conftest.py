@@ -18,11 +18,15 @@ import numpy as np
 import pytest
 
 from trilat.agent.host import host_identity
+from trilat.agent.layout import Kind
 from trilat.agent.segment import journal_files, read_segment
 from trilat.correlator.align import Aligner
 from trilat.correlator.attribute import Attributed, attribute
+from trilat.correlator.chains import joined, unfolded
 from trilat.correlator.cuts import cut
 from trilat.correlator.frames import split_records
+
+from ..servers import own_ports
 
 _PRELUDE = """
 import json, os, signal
@@ -37,6 +41,21 @@ SEEN = open(os.environ["SEEN"] + f".{os.getpid()}", "w", buffering=1)
 def _see(request_type, name, response_time, exception, **_):
     SEEN.write(json.dumps([request_type, name, response_time, bool(exception)]) + "\\n")
 """
+
+
+def exchanges_of(directory: Path) -> Any:
+    """The rows of all exchanges of a run, those before the last one of a request behind it."""
+    files = journal_files(directory / "journals")
+    read = (split_records(read_segment(file).records, earlier=True)[0] for file in files)
+    return np.concatenate(list(read))
+
+
+def attribute_rows(rows: Any) -> Attributed:
+    """Attribute them: one result for each request."""
+    chains = unfolded(rows)
+    cuts = cut(rows if chains is None else chains.rows)
+    attributed = attribute(cuts, Aligner(host_identity()).align(cuts))
+    return attributed if chains is None else joined(attributed, chains)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,28 +83,40 @@ class Run:
 
     @property
     def rows(self) -> Any:
-        """All exchange records of all journals, in order of their files."""
-        files = journal_files(self.directory / "journals")
-        return np.concatenate([split_records(read_segment(file).records)[0] for file in files])
+        """The records of all requests in all journals, in order of their files."""
+        rows = exchanges_of(self.directory)
+        return rows[rows["kind"] == Kind.EXCHANGE]
 
     @property
     def attributed(self) -> Attributed:
-        """The same, attributed."""
-        cuts = cut(self.rows)
-        return attribute(cuts, Aligner(host_identity()).align(cuts))
+        """The same requests, attributed."""
+        return attribute_rows(exchanges_of(self.directory))
 
 
 RunLocust = Callable[..., Run]
 
 
+def _seen(folder: Path) -> list[list[Any]]:
+    """What the locustfiles' listeners wrote down so far, whole lines."""
+    return [
+        json.loads(line)
+        for file in sorted(folder.glob("seen.*"))
+        for line in file.read_text().splitlines(keepends=True)
+        if line.endswith("\n")
+    ]
+
+
 @pytest.fixture
 def run_locust(tmp_path: Path) -> RunLocust:
-    """``run_locust(users, *options)``: run a locustfile whose users are given as source."""
+    """``run_locust(users, *options)``: run a locustfile whose users are given as source.
+
+    With ``interrupt_after=n`` it is interrupted after n requests.
+    """
 
     def run(
         users: str,
         *options: str,
-        interrupt_after_s: float | None = None,
+        interrupt_after: int | None = None,
         environment: dict[str, str] | None = None,
     ) -> Run:
         locustfile = tmp_path / "locustfile.py"
@@ -96,6 +127,7 @@ def run_locust(tmp_path: Path) -> RunLocust:
                 *(sys.executable, "-m", "locust", "-f", str(locustfile), "--headless"),
                 *("--trilat-out", str(out)),
                 *options,
+                *own_ports(options),
             ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -104,17 +136,15 @@ def run_locust(tmp_path: Path) -> RunLocust:
             env={**os.environ, "SEEN": str(tmp_path / "seen"), **(environment or {})},
         )
         try:
-            if interrupt_after_s is not None:
-                time.sleep(interrupt_after_s)
+            if interrupt_after is not None:
+                gives_up = time.monotonic() + 60
+                while child.poll() is None and len(_seen(tmp_path)) < interrupt_after:
+                    assert time.monotonic() < gives_up, "too few requests"
+                    time.sleep(0.05)
                 child.send_signal(signal.SIGINT)
             output, _ = child.communicate(timeout=90)
         finally:
             child.kill()
-        seen = [
-            json.loads(line)
-            for file in sorted(tmp_path.glob("seen.*"))
-            for line in file.read_text().splitlines()
-        ]
-        return Run(child.returncode, output, out, seen)
+        return Run(child.returncode, output, out, _seen(tmp_path))
 
     return run

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,14 @@ class Shopper({client}):
     def item(self):
         self.client.get("/item/1", name="/item/[id]")
 """
-FEW = ("-u", "5", "-r", "5", "-t", "3s")
+FEW = ("-u", "5", "-r", "5", "-t", "2s")
+
+
+@pytest.fixture(scope="module")
+def odd_service(start_service: StartService) -> Iterator[Service]:
+    """A service that does what well-behaved ones do not."""
+    with start_service(Path(__file__).with_name("odd_service.py")) as service:
+        yield service
 
 
 def users(client: str, url: str, wait_time: str = "constant(0.08)") -> str:
@@ -109,24 +117,11 @@ def test_over_tls(run_locust: RunLocust, start_service: StartService, tmp_path: 
     assert rows["connect_ns"][rows["flags"] & MarkFlag.CONNECTED != 0].min() > 100_000
 
 
-def test_a_redirect_is_two_exchanges_and_the_first_one_is_unattributed(
-    run_locust: RunLocust, start_service: StartService
-) -> None:
-    """The hop that brought no evidence along is shown as such, not spread over the rest."""
-    with start_service(Path(__file__).with_name("odd_service.py")) as service:
-        run = run_locust(users("FastHttpUser", service.url).replace("/item/1", "/moved"), *FEW)
-    assert_everything_adds_up(run)
-    assert (run.rows["exchanges"] == 2).all()
-    assert (run.attributed.unattributed_ns == run.rows["prior_ns"]).all()
-    assert (run.rows["prior_ns"] > 0).all()
-
-
 def test_a_body_that_takes_its_time_is_the_services(
-    run_locust: RunLocust, start_service: StartService
+    run_locust: RunLocust, odd_service: Service
 ) -> None:
     """What comes after the first byte of an answer goes to service.body, as bounded."""
-    with start_service(Path(__file__).with_name("odd_service.py")) as service:
-        run = run_locust(users("HttpUser", service.url).replace("/item/1", "/drip"), *FEW)
+    run = run_locust(users("HttpUser", odd_service.url).replace("/item/1", "/drip"), *FEW)
     assert_everything_adds_up(run)
     cut = run.attributed
     # Not of each request: a generator that comes late for the first byte finds more than that one.
@@ -161,11 +156,10 @@ def test_a_refused_connection_fails_by_errors(run_locust: RunLocust) -> None:
 
 
 def test_a_service_without_the_middleware_gives_no_evidence(
-    run_locust: RunLocust, start_service: StartService
+    run_locust: RunLocust, odd_service: Service
 ) -> None:
     """Code 5; the generator's own part is known all the same."""
-    with start_service(Path(__file__).with_name("odd_service.py")) as service:
-        run = run_locust(users("FastHttpUser", service.url).replace("/item/1", "/bare"), *FEW)
+    run = run_locust(users("FastHttpUser", odd_service.url).replace("/item/1", "/bare"), *FEW)
     assert run.code == 5, run.output
     verdict = run.result["verdict"]
     assert (verdict["outcome"], verdict["cause"]) == ("invalid", "evidence")
@@ -174,11 +168,10 @@ def test_a_service_without_the_middleware_gives_no_evidence(
 
 
 def test_hostile_answers_are_counted_and_change_nothing(
-    run_locust: RunLocust, start_service: StartService
+    run_locust: RunLocust, odd_service: Service
 ) -> None:
     """A stamp for another request, or garbage in its place, is no evidence and no error."""
-    with start_service(Path(__file__).with_name("odd_service.py")) as service:
-        run = run_locust(users("FastHttpUser", service.url).replace("/item/1", "/hostile"), *FEW)
+    run = run_locust(users("FastHttpUser", odd_service.url).replace("/item/1", "/hostile"), *FEW)
     assert run.code == 5, run.output
     assert not run.attributed.matched.any()
     assert run.result["run"]["lost"]["foreign_stamps"] > 0
@@ -269,6 +262,7 @@ def test_a_user_without_a_pause_is_described(
     assert run.result["run"]["target_rate_per_s"] is None
 
 
+@pytest.mark.alone
 def test_a_rate_by_option_survives_reset_stats(
     run_locust: RunLocust, example_service: Service
 ) -> None:
@@ -292,7 +286,7 @@ def test_an_error_inside_the_recorder_costs_no_request(
     )
     run = run_locust(broken, *FEW)
     assert run.code == 5, run.output
-    assert len(run.seen) > 50
+    assert len(run.seen) > 20
     assert not any(failed for *_, failed in run.seen)
     assert run.output.count("injected") == 1
     assert run.result["run"]["lost"]["errors_inside"] == len(run.seen)
@@ -303,10 +297,10 @@ def test_ctrl_c_leaves_a_whole_run_directory(
 ) -> None:
     """Interrupted, the run is judged by what it has, and holds every request that Locust saw."""
     run = run_locust(
-        users("HttpUser", example_service.url), "-u", "5", "-r", "5", interrupt_after_s=5
+        users("HttpUser", example_service.url), "-u", "5", "-r", "5", interrupt_after=60
     )
     assert run.code == 0, run.output
-    assert run.result["total"]["requests"] == len(run.seen) > 0
+    assert run.result["total"]["requests"] == len(run.seen) >= 60
     assert_everything_adds_up(run)
 
 
@@ -347,7 +341,8 @@ def test_two_processes_add_up_to_one_result(
     run_locust: RunLocust, example_service: Service
 ) -> None:
     """With ``--processes 2`` the master's total is the sum over the workers' journals."""
-    run = run_locust(users("HttpUser", example_service.url), *FEW, "--processes", "2")
+    options = ("-u", "5", "-r", "5", "-t", "4s", "--processes", "2")
+    run = run_locust(users("HttpUser", example_service.url), *options)
     assert run.code == 0, run.output
     result = run.result
     assert result["total"]["requests"] == len(run.seen) == len(run.rows)
@@ -359,12 +354,13 @@ def test_two_processes_add_up_to_one_result(
     assert_everything_adds_up(run)
 
 
+@pytest.mark.alone
 def test_users_in_step_are_seen_though_the_cpu_is_idle(
     run_locust: RunLocust, example_service: Service
 ) -> None:
     """Users that fire in the same instant queue for their own process; a CPU gauge sees nothing."""
     in_step = users("HttpUser", example_service.url, "constant_throughput(1)")
-    run = run_locust(in_step, "-u", "50", "-r", "50", "-t", "6s")
+    run = run_locust(in_step, "-u", "50", "-r", "50", "-t", "5s")
     shares: Any = run.result["total"]["shares"]["mean"]
     assert shares["generator"] > 0.2
     assert run.result["run"]["generator_cpu_percent"]["mean"] < 80

@@ -44,7 +44,9 @@ class Attributed:
         name_id: which endpoint.
         started_wall_ns: wall clock at the start; 0 or less: unknown.
         finished_wall_ns: wall clock at the end.
-        corrected_ns: response time counted from the intended start; -1 unknown.
+        first: the first request of a task.
+        lateness_ns: how much later than intended it began; -1 unknown.
+        missed: tasks that its user's schedule wanted in that time, and that were never started.
         grades: shape (n, 9); values of `trilat.agent.records.Grade`.
         queue_low_ns: the service's queue is at least this; 0 where not matched.
         queue_high_ns: and at most this.
@@ -61,7 +63,9 @@ class Attributed:
     name_id: Int64s
     started_wall_ns: Int64s
     finished_wall_ns: Int64s
-    corrected_ns: Int64s
+    first: Bools
+    lateness_ns: Int64s
+    missed: Int64s
     grades: UInt8s
     queue_low_ns: Int64s
     queue_high_ns: Int64s
@@ -83,18 +87,22 @@ def attribute(cuts: Cuts, alignment: Alignment) -> Attributed:
     parts[Component.SERVICE_APP] = cuts.app
     parts[Component.SERVICE_BODY] = cuts.last_arrival - cuts.first_arrival
     parts[Component.GENERATOR_READ] = cuts.last_read - cuts.last_arrival
-    parts[Component.GENERATOR_FINISH] = cuts.response - cuts.last_read
+    rest = cuts.response - cuts.last_read
+    in_vain = rest * cuts.broken  # waiting for bytes that did not come is nobody's
+    parts[Component.GENERATOR_FINISH] = rest - in_vain
     return Attributed(
         response_ns=cuts.response,
         components_ns=parts.T,
-        unattributed_ns=cuts.prior + (cuts.last_arrival - cuts.sent) * ~cuts.matched,
+        unattributed_ns=(cuts.prior + in_vain + (cuts.last_arrival - cuts.sent) * ~cuts.matched),
         matched=cuts.matched,
         marked=cuts.marked,
         failed=cuts.failed,
         name_id=cuts.name_id,
         started_wall_ns=cuts.started_wall,
         finished_wall_ns=np.maximum(cuts.started_wall, 0) + cuts.response,
-        corrected_ns=cuts.corrected,
+        first=cuts.first,
+        lateness_ns=cuts.lateness,
+        missed=cuts.missed,
         grades=_grades(cuts),
         queue_low_ns=queue_low,
         queue_high_ns=queue_high,

@@ -33,9 +33,10 @@ def bucket_of(durations: Int64s) -> Int32s:
     Returns:
         Same shape, from 0 to `BUCKETS` - 1, growing with the duration.
     """
-    written = durations.astype(np.float64).view(np.int64) >> _DROPPED
+    written = durations.astype(np.float64).view(np.int64)
+    written >>= _DROPPED  # in place: three times faster, on the hottest path of the correlator
     buckets: Int32s = written.astype(np.int32)
-    buckets -= _ZEROTH  # in place: three times faster, on the hottest path of the correlator
+    buckets -= _ZEROTH
     return np.maximum(buckets, 0, out=buckets)
 
 

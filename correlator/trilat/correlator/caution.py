@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from trilat.agent.records import Side
 
+from .absent import absence_cautions, reset_notes
 from .cause import GENERATOR_SHARE_MAX, Cause, shares
+from .omission import omission_cautions
 from .rate import measured_s
 from .remedy import generator_remedies, in_step
 from .report.text import clean, count, percent
@@ -32,7 +34,7 @@ def cautions(run: Run, findings: Sequence[Finding], judgements: Iterable[Judgeme
         findings: what keeps it from passing, the one that decided first.
         judgements: its objectives.
     """
-    warnings = [*_stopped(run), *_spawning(run)]
+    warnings = [*_stopped(run), *_spawning(run), *absence_cautions(run.manifest, findings)]
     if not findings:
         warnings += _generator_share(run)
     elif findings[0].cause is Cause.SERVICE and in_step(run.manifest, run.total):
@@ -45,6 +47,8 @@ def cautions(run: Run, findings: Sequence[Finding], judgements: Iterable[Judgeme
             f"{count(run.total.failures)} of {count(run.total.requests)} requests failed "
             f"({percent(run.total.failures / run.total.requests)}), which this run allows."
         )
+    judgements = list(judgements)
+    warnings += omission_cautions(run, judgements)
     warnings += _few_requests(run, judgements)
     return warnings
 
@@ -52,12 +56,14 @@ def cautions(run: Run, findings: Sequence[Finding], judgements: Iterable[Judgeme
 def notes(run: Run) -> list[str]:
     """How the load was made, where a figure must not be read without it; no fault of the run."""
     manifest = run.manifest
+    told = reset_notes(manifest)
     if manifest.target_rate_per_s is not None or not manifest.users:
-        return []
+        return told
     users = "1 user" if manifest.users == 1 else f"{count(manifest.users)} users"
     return [
+        *told,
         f"{users}, no rate: each waits for its answer, so a slower service gets fewer requests. "
-        "For a rate that is held use constant_throughput, or name it with --trilat-target-rate."
+        "For a rate that is held use constant_throughput, or name it with --trilat-target-rate.",
     ]
 
 
@@ -120,7 +126,7 @@ def _generator_share(run: Run) -> list[str]:
     of_mean, of_p95 = _shares_of_generator(run)
     if max(of_mean, of_p95) <= GENERATOR_SHARE_MAX:
         return []
-    remedies = generator_remedies(run.manifest, run.total)
+    remedies = generator_remedies(run.manifest, run.total, run.generator)
     return [
         f"The generator made {percent(of_mean)} of the mean response time and {percent(of_p95)} of "
         f"p95: the service is faster than the response times say. To do: {remedies}."

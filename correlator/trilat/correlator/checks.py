@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from trilat.agent.records import Component, Grade, Side
 
+from .absent import crew_checks
 from .cause import (
     COVERAGE_MIN,
     GENERATOR_SHARE_MAX,
@@ -21,22 +22,21 @@ from .cause import (
     without_evidence,
 )
 from .checking import Check, CheckOutcome, check, weight
-from .rate import pace_of, room_ns
+from .generator_checks import generator_checks
 from .remedy import (
     CPU_HIGH,
     UNANSWERED_REMEDY,
     coverage_remedy,
     error_texts,
     generator_remedies,
-    in_step,
-    mostly_failed,
-    send_share,
     service_parts,
     service_remedy,
     unanswered,
 )
-from .report.text import clean, count, percent, rate
+from .report.text import clean, count, percent
+from .schedule_checks import in_step_check, rate_check, stage_checks
 from .service_checks import service_checks
+from .told import Told
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,17 +44,20 @@ if TYPE_CHECKING:
     from .manifest import Manifest
     from .service import ServiceFigures
     from .sketch import Sketch
+    from .stages import Stage
     from .verdict import Verdict
 
 __all__ = ["run_checks"]
+
+_NOTHING = Told()
 
 
 def run_checks(
     manifest: Manifest,
     total: Sketch,
     verdict: Verdict,
-    service: ServiceFigures | None = None,
-    remarks: Sequence[str] = (),
+    told: Told = _NOTHING,
+    stages: Sequence[Stage] = (),
 ) -> list[Check]:
     """All checks of a run, in the order of their ids.
 
@@ -62,23 +65,27 @@ def run_checks(
         manifest: the run's facts.
         total: all its requests.
         verdict: what the run came to; decides between a warning and a failure.
-        service: what the service told of itself; None where nothing was sampled of it.
-        remarks: why that may be.
+        told: what both sides told of themselves.
+        stages: what the load went through.
     """
     if not total.requests:
         return [check("E001", "Server evidence", "fail", "no request was counted", _NO_REQUESTS)]
+    remedies = generator_remedies(manifest, total, told.generator)
     return [
         _coverage(manifest, total),
         _stamps(manifest, total),
         _clocks(manifest, total),
         _lost(manifest),
-        _generator_share(manifest, total, verdict),
-        _generator_cpu(manifest, total, verdict),
-        _rate(manifest, total),
-        _in_step(manifest, total, verdict),
+        _generator_share(manifest, total, verdict, remedies),
+        _generator_cpu(manifest, verdict, remedies),
+        rate_check(manifest, total, remedies),
+        in_step_check(manifest, total, verdict, remedies),
+        *crew_checks(manifest, verdict),
+        *generator_checks(manifest, total, verdict, told.generator),
+        *stage_checks(total, stages),
         _failures(manifest, total, verdict),
-        _service(total, verdict, service),
-        *service_checks(total, verdict, service, remarks),
+        _service(total, verdict, told.service),
+        *service_checks(total, verdict, told.service, told.remarks),
     ]
 
 
@@ -183,7 +190,7 @@ def _lost(manifest: Manifest) -> Check:
     return check("E004", title, "warn", ", ".join(seen), "; ".join(remedies))
 
 
-def _generator_share(manifest: Manifest, total: Sketch, verdict: Verdict) -> Check:
+def _generator_share(manifest: Manifest, total: Sketch, verdict: Verdict, remedies: str) -> Check:
     title = "Generator's share of the response time"
     if unanswered(manifest, total):
         return check("G001", title, "skipped", "no request was answered")
@@ -196,11 +203,11 @@ def _generator_share(manifest: Manifest, total: Sketch, verdict: Verdict) -> Che
         title,
         weight(verdict, Cause.GENERATOR) if large or decided else "ok",
         f"{percent(of_mean)} of the mean, {percent(of_p95)} of p95",
-        generator_remedies(manifest, total),
+        remedies,
     )
 
 
-def _generator_cpu(manifest: Manifest, total: Sketch, verdict: Verdict) -> Check:
+def _generator_cpu(manifest: Manifest, verdict: Verdict, remedies: str) -> Check:
     title = "Generator's CPU time"
     cpu = manifest.generator_cpu_percent
     if cpu is None:
@@ -214,55 +221,7 @@ def _generator_cpu(manifest: Manifest, total: Sketch, verdict: Verdict) -> Check
         f"the busiest process took {percent(cpu['mean'] / 100)} of one processor on average, "
         f"{percent(cpu['max'] / 100)} at most"
     )
-    return check("G002", title, outcome, evidence, generator_remedies(manifest, total))
-
-
-def _rate(manifest: Manifest, total: Sketch) -> Check:
-    title = "Rate reached"
-    pace = pace_of(manifest, total)
-    if pace is None:
-        return check("G003", title, "skipped", "no rate was wanted of this run")
-    evidence = (
-        f"{rate(pace.reached_per_s)} of {rate(pace.target_per_s)} {pace.unit}/s "
-        f"({percent(pace.ratio)})"
-    )
-    if pace.reached:
-        return check("G003", title, "ok", evidence)
-    room = room_ns(manifest, total)
-    took = total.histogram("response").mean_ns
-    if room is None:
-        return check("G003", title, "fail", evidence, "let the manifest name the users of the run")
-    evidence += f"; a user had {ms(room, took)} for each request, one took {ms(took, room)}"
-    if total.histogram("without_generator").mean_ns <= room:
-        remedy = generator_remedies(manifest, total)
-        if took <= room:
-            remedy += "; let more users share the rate, so that each has more time"
-    else:
-        remedy = (
-            "find out why the service is slow at this rate; where its time is as it should be, "
-            "the rate needs more users"
-        )
-    return check("G003", title, "fail", evidence, remedy)
-
-
-def _in_step(manifest: Manifest, total: Sketch, verdict: Verdict) -> Check:
-    title = "Users in step"
-    together = in_step(manifest, total)
-    cpu = manifest.generator_cpu_percent
-    if mostly_failed(total):
-        return check("G004", title, "skipped", "most requests failed")
-    if together is None or cpu is None:
-        return check("G004", title, "skipped", "CPU time or generator.send is not known")
-    evidence = (
-        f"generator.send is {percent(send_share(total))} of the mean response time, at "
-        f"{percent(cpu['mean'] / 100)} of one processor"
-    )
-    if together:
-        evidence += (
-            ": users fire in the same instant and wait for each other, or something blocks them all"
-        )
-    outcome = weight(verdict, Cause.GENERATOR) if together else "ok"
-    return check("G004", title, outcome, evidence, generator_remedies(manifest, total))
+    return check("G002", title, outcome, evidence, remedies)
 
 
 def _failures(manifest: Manifest, total: Sketch, verdict: Verdict) -> Check:

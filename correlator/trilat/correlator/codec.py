@@ -1,45 +1,47 @@
-"""A sketch's counts as bytes, and back from bytes that anyone may have made.
+"""The counts of many sketches as bytes, and back from bytes that anyone may have made.
 
-``trilat-sketch 2`` and a newline, then a zlib stream of: length of the header (u32), the header
-(JSON: the plain numbers), and five arrays, little-endian: key differences (u2), counts of the
-cells (i8), sums of the parts (10 rows of i8), and of what blocked the event loop the key
-differences (u2) and sums (2 rows of i8). Numbers of 8 bytes stand byte plane by byte plane, as
-their upper bytes are mostly 0, which zlib makes next to nothing of. Version 1, which is read as
-well, knows nothing of the event loop.
+``trilat-sketches 3`` and a newline; four u32: how many sketches, cells, parts and blocked cells
+all of them have together; then a zlib stream of columns, each with the values of all sketches one
+after the other: ten plain numbers, sums, smallest and largest values, grades, how many cells and
+how many blocked cells each has, the cells (key differences and requests), the parts (ten rows), the
+blocked cells (key differences and two rows). Key differences are u16, grades u8, the numbers of
+cells u32, all else i64, little-endian. Numbers of 8 bytes stand byte plane by byte plane, as their
+upper bytes are mostly 0, which zlib makes next to nothing of.
+
+Everything is done for all sketches at once: a master decodes every worker's report while it works,
+and the cost of numpy is in the number of calls.
 
 Reading believes nothing: numbers out of range, or that contradict each other, are refused.
 """
 
 from __future__ import annotations
 
-import json
 import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
 from struct import Struct
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from trilat.agent.errors import InputError
-from trilat.agent.records import COMPONENTS, Component, Grade
+from trilat.agent.records import COMPONENTS, Grade
 
-from .arrays import INSTANT_MAX, MAX_NS, Int32s, Int64s
-from .buckets import BUCKETS, bucket_of
+from .arrays import Int32s, Int64s
+from .buckets import BUCKETS
+from .columns import Columns
 from .counts import PARTS, Counts
-from .sparse import SparseSums, run_starts
-from .variables import BASES, VARIABLES, Basis
+from .variables import VARIABLES
 
 __all__ = ["decode", "encode"]
 
-_MAGIC = b"trilat-sketch 2\n"
-_MAGIC_1 = b"trilat-sketch 1\n"
-_LENGTH = Struct("<I")
-_HEADER_MAX = 2**13
-_CELLS_MAX = len(VARIABLES) * BUCKETS
-_KEYED = 2 + 8  # bytes of a key and one sum
+_MAGIC = b"trilat-sketches 3\n"
+_SIZES = Struct("<IIII")
+_SPAN = len(VARIABLES) * BUCKETS
+_SKETCHES_MAX = 1001  # of a book: `trilat.correlator.book.ENDPOINTS_MAX`, and the rest
+_CELLS_MAX = 2**23  # of all: 1,000 endpoints with 17 variables of 490 buckets
+_PARTS_MAX = 2**19
 _BLOCKED_ROWS = 2
-_PLAIN_MAX = (
-    _LENGTH.size + _HEADER_MAX + _CELLS_MAX * _KEYED + BUCKETS * (PARTS * 8 + 2 + _BLOCKED_ROWS * 8)
-)
 _COUNT_MAX = 2**40  # requests; sums of counts fit an int64 then
 _SUM_MAX = 2**62
 
@@ -47,6 +49,7 @@ _NUMBERS = (
     "requests",
     "failures",
     "matched",
+    "scheduled",
     "first_wall_ns",
     "last_wall_ns",
     "queue_low_ns",
@@ -54,44 +57,39 @@ _NUMBERS = (
     "blocked_known",
     "blocked_max_ns",
 )
-_SINCE_2 = ("blocked_known", "blocked_max_ns", "blocked_cells")
 _VECTORS = ("sums", "mins", "maxs")
 
 
-def encode(counts: Counts) -> bytes:
-    """Counts as bytes; equal counts give equal bytes."""
-    header = {name: getattr(counts, name) for name in _NUMBERS}
-    header |= {name: getattr(counts, name).tolist() for name in (*_VECTORS, "grades")}
-    keys, blocked = counts.cells.keys, counts.blocked
-    header |= {"cells": int(keys.size), "blocked_cells": int(blocked.keys.size)}
-    text = json.dumps(header, separators=(",", ":")).encode()
-    plain = (
-        _LENGTH.pack(len(text)),
-        text,
-        _steps(keys),
-        _planes(counts.cells.sums),
-        _planes(counts.parts.sums),
-        _steps(blocked.keys),
-        _planes(blocked.sums),
-    )
+def encode(pages: Sequence[Counts]) -> bytes:
+    """The counts of sketches as bytes; equal counts give equal bytes."""
+    keys = [page.cells.keys for page in pages]
+    blocked = [page.blocked.keys for page in pages]
+    cells = [each.size for each in keys]
+    blocks = [each.size for each in blocked]
+    parts = [page.parts.keys.size for page in pages]
+    numbers = np.array([[getattr(page, name) for page in pages] for name in _NUMBERS], np.int64)
+    plain = [_planes(numbers)]
+    plain += [_planes(np.array([getattr(page, name) for page in pages])) for name in _VECTORS]
+    plain += [
+        b"".join(page.grades.tobytes() for page in pages),
+        np.array([*cells, *blocks], "<u4").tobytes(),
+        b"".join(_steps(each) for each in keys),
+        _planes(_joined([page.cells.sums for page in pages])),
+        _planes(_joined([page.parts.sums for page in pages])),
+        b"".join(_steps(each) for each in blocked),
+        _planes(_joined([page.blocked.sums for page in pages])),
+    ]
     # Level 1: the load generator does this while it works, and planes gain little from more.
-    return _MAGIC + zlib.compress(b"".join(plain), 1)
+    packed = zlib.compress(b"".join(plain), 1)
+    return _MAGIC + _SIZES.pack(len(pages), sum(cells), sum(parts), sum(blocks)) + packed
+
+
+def _joined(pieces: list[Int64s]) -> Int64s:
+    return np.concatenate(pieces, axis=-1) if pieces else np.zeros(0, np.int64)
 
 
 def _steps(keys: Int32s) -> bytes:
     return np.diff(keys, prepend=np.int32(0)).astype("<u2").tobytes()
-
-
-def _keys_of(steps: bytes, bound: int) -> Int32s:
-    """Keys from their differences.
-
-    Raises:
-        ValueError: they do not ascend, or reach the bound.
-    """
-    keys = np.cumsum(np.frombuffer(steps, "<u2"), dtype=np.int64)
-    if (np.diff(keys) <= 0).any() or (keys >= bound).any():
-        raise ValueError("keys not ascending")
-    return keys.astype(np.int32)
 
 
 def _planes(numbers: Int64s) -> bytes:
@@ -99,193 +97,161 @@ def _planes(numbers: Int64s) -> bytes:
     return little.reshape(-1, 1).view(np.uint8).T.tobytes()
 
 
-def _numbers_of(planes: bytes) -> Int64s:
-    raw = np.frombuffer(planes, np.uint8).reshape(8, -1)
-    return np.ascontiguousarray(raw.T).view("<i8").ravel().astype(np.int64)
-
-
-def decode(raw: bytes) -> Counts:
-    """Counts from bytes.
+def decode(raw: bytes) -> list[Counts]:
+    """The counts of sketches from bytes.
 
     Raises:
         InputError: not what `encode` writes, or numbers that no requests can give.
     """
-    plain = _unpack(raw)
-    header, body = _header(plain)
-    if raw.startswith(_MAGIC_1):
-        header |= dict.fromkeys(_SINCE_2, 0)
+    sizes, plain = _unpack(raw)
     try:
-        counts = _counts(header, body)
-        holds = _holds(counts)
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise InputError("damaged sketch: its numbers cannot be read") from error
-    if not holds:
+        columns = _columns(sizes, _Reader(plain))
+    except ValueError as error:
+        raise InputError(f"damaged sketch: its numbers cannot be read ({error})") from error
+    if not columns.hold():
         raise InputError("damaged sketch: its numbers contradict each other")
-    return counts
+    return columns.counts()
 
 
-def _unpack(raw: bytes) -> bytes:
-    if not raw.startswith((_MAGIC, _MAGIC_1)):
-        raise InputError("not a trilat sketch (version 1 or 2)")
+@dataclass(frozen=True, slots=True)
+class _Sizes:
+    """How much there is of what, in all sketches together."""
+
+    sketches: int
+    cells: int
+    parts: int
+    blocks: int
+
+    @property
+    def plain(self) -> int:
+        """Bytes of all columns."""
+        fixed = (len(_NUMBERS) + len(_VECTORS) * len(VARIABLES) + 1) * 8 + len(COMPONENTS)
+        cells = self.cells * (2 + 8) + self.parts * PARTS * 8
+        return self.sketches * fixed + cells + self.blocks * (2 + _BLOCKED_ROWS * 8)
+
+
+def _unpack(raw: bytes) -> tuple[_Sizes, bytes]:
+    at = len(_MAGIC) + _SIZES.size
+    if not raw.startswith(_MAGIC):
+        raise InputError("not a trilat sketch (version 3)")
+    if len(raw) < at:
+        raise InputError("damaged sketch: cut short")
+    sizes = _Sizes(*_SIZES.unpack_from(raw, len(_MAGIC)))
+    if (
+        sizes.sketches > _SKETCHES_MAX
+        or sizes.cells > _CELLS_MAX
+        or sizes.parts > _PARTS_MAX
+        or sizes.blocks > sizes.parts
+    ):
+        raise InputError("damaged sketch: larger than any run's can be")
     stream = zlib.decompressobj()
     try:
-        plain = stream.decompress(raw[len(_MAGIC) :], _PLAIN_MAX)
+        plain = stream.decompress(raw[at:], sizes.plain + 1)
     except zlib.error as error:
         raise InputError("damaged sketch: it cannot be decompressed") from error
-    if not stream.eof or stream.unused_data:
+    if not stream.eof or stream.unused_data or len(plain) != sizes.plain:
         raise InputError("damaged sketch: cut short, too long, or followed by something else")
-    return plain
-
-
-def _header(plain: bytes) -> tuple[dict[str, Any], bytes]:
-    size = _LENGTH.unpack_from(plain)[0] if len(plain) >= _LENGTH.size else _HEADER_MAX + 1
-    end = _LENGTH.size + size
-    if size > _HEADER_MAX or end > len(plain):
-        raise InputError("damaged sketch: its header is cut short or too long")
-    try:
-        header = json.loads(plain[_LENGTH.size : end])
-    except (ValueError, RecursionError) as error:
-        raise InputError("damaged sketch: its header is not JSON") from error
-    if not isinstance(header, dict):
-        raise InputError("damaged sketch: its header is not an object")
-    return header, plain[end:]
-
-
-def _integers(values: Any, size: int) -> list[int]:
-    """A list of so many integers from 0 on that fit an int64."""
-    if not isinstance(values, list) or len(values) != size:
-        raise ValueError("wrong length")
-    if not all(type(value) is int and 0 <= value <= _SUM_MAX for value in values):
-        raise ValueError("not an integer in range")
-    return values
-
-
-def _counts(header: dict[str, Any], body: bytes) -> Counts:
-    """Counts of the right shapes, all numbers in their own ranges.
-
-    Raises:
-        KeyError: something is missing.
-        TypeError: something is of another type.
-        ValueError: something is of another length or range.
-    """
-    _integers([header[name] for name in _NUMBERS], len(_NUMBERS))
-    sums, mins, maxs = (
-        np.array(_integers(header[name], len(VARIABLES)), np.int64) for name in _VECTORS
-    )
-    grades = _integers(header["grades"], len(COMPONENTS))
-    cells, blocked = _integers([header["cells"], header["blocked_cells"]], 2)
-    if cells > _CELLS_MAX or blocked > BUCKETS or max(grades) > max(Grade):
-        raise ValueError("out of range")
-    reader = _Reader(body)
-    keys = _keys_of(reader.take(cells * 2), _CELLS_MAX)
-    in_cells = _numbers_of(reader.take(cells * 8))
-    response = int(np.searchsorted(keys, BUCKETS))
-    parts = _numbers_of(reader.take(response * PARTS * 8)).reshape(PARTS, -1)
-    blocked_keys = _keys_of(reader.take(blocked * 2), BUCKETS)
-    blocks = _numbers_of(reader.take(blocked * _BLOCKED_ROWS * 8)).reshape(_BLOCKED_ROWS, -1)
-    if (
-        reader.left
-        or (in_cells < 1).any()
-        or (in_cells > _COUNT_MAX).any()
-        or (parts < 0).any()
-        or parts.sum(dtype=np.float64) > _SUM_MAX
-        or (blocks < 1).any()
-        or blocks.sum(dtype=np.float64) > _SUM_MAX
-    ):
-        raise ValueError("out of range")
-    return Counts(
-        **{name: header[name] for name in _NUMBERS},
-        sums=sums,
-        mins=mins,
-        maxs=maxs,
-        grades=np.array(grades, np.uint8),
-        cells=SparseSums(keys, in_cells),
-        parts=SparseSums(keys[:response], parts),
-        blocked=SparseSums(blocked_keys, blocks),
-    )
+    return sizes, plain
 
 
 class _Reader:
-    """Takes bytes off the front."""
+    """Takes columns off the front; as many bytes as they have are there."""
 
     def __init__(self, raw: bytes) -> None:
         self._raw, self._at = raw, 0
 
-    def take(self, size: int) -> bytes:
-        """So many bytes.
+    def numbers(self, *shape: int) -> Int64s:
+        """Numbers from 0 on that fit an int64.
 
         Raises:
-            ValueError: there are fewer.
+            ValueError: they do not.
         """
+        count = int(np.prod(shape))
+        planes = np.frombuffer(self._take(count * 8), np.uint8).reshape(8, count)
+        values = np.ascontiguousarray(planes.T).view("<i8").astype(np.int64).reshape(shape)
+        if (values < 0).any() or (values > _SUM_MAX).any():
+            raise ValueError("out of range")
+        return values
+
+    def small(self, count: int, kind: str) -> npt.NDArray[np.int64]:
+        """Numbers of fewer bytes."""
+        raw = self._take(count * np.dtype(kind).itemsize)
+        return np.frombuffer(raw, kind).astype(np.int64)
+
+    def keys(self, sizes: Int64s, bound: int) -> Int32s:
+        """Keys from their differences, which begin anew with each sketch.
+
+        Raises:
+            ValueError: they do not ascend, or reach the bound.
+        """
+        steps = self.small(int(sizes.sum()), "<u2")
+        ends = np.cumsum(sizes)
+        firsts = (ends - sizes)[sizes > 0]
+        within = np.ones(steps.size, np.bool_)
+        within[firsts] = False
+        upto = np.cumsum(steps)
+        keys = upto - np.repeat(upto[firsts] - steps[firsts], sizes[sizes > 0])
+        if (steps[within] < 1).any() or (keys >= bound).any():
+            raise ValueError("keys not ascending")
+        checked: Int32s = keys.astype(np.int32)
+        return checked
+
+    def _take(self, size: int) -> bytes:
         taken = self._raw[self._at : self._at + size]
         if len(taken) != size:
             raise ValueError("cut short")
         self._at += size
         return taken
 
-    @property
-    def left(self) -> int:
-        """How many bytes nobody took."""
-        return len(self._raw) - self._at
 
+def _columns(sizes: _Sizes, reader: _Reader) -> Columns:
+    """The columns in the right shapes, all numbers in their own ranges.
 
-def _holds(counts: Counts) -> bool:
-    """Whether numbers that are each in range could have been counted together."""
-    keys, in_cells = counts.cells.keys, counts.cells.sums
-    variable = keys // BUCKETS
-    begins = run_starts(variable)
-    count = np.zeros(len(VARIABLES), np.int64)
-    low, high = np.full_like(count, 0), np.full_like(count, 0)
-    if keys.size:
-        used = variable[begins]
-        count[used] = np.add.reduceat(in_cells, begins)
-        low[used] = keys[begins] % BUCKETS
-        high[used] = keys[np.append(begins[1:], keys.size) - 1] % BUCKETS
-    some = count > 0
-    mins, maxs, sums = counts.mins, counts.maxs, counts.sums
-    floats = sums.astype(np.float64)
-    return bool(
-        counts.failures <= counts.requests
-        and counts.first_wall_ns <= INSTANT_MAX
-        and counts.queue_low_ns <= counts.queue_high_ns
-        and (count[BASES == Basis.ALL] == counts.requests).all()
-        and (count[BASES == Basis.MATCHED] == counts.matched).all()
-        and (count <= counts.requests).all()
-        and (count[BASES == Basis.MARKED] >= counts.matched).all()
-        and np.unique(count[BASES == Basis.MARKED]).size == 1
-        and (mins[~some] == MAX_NS).all()
-        and (maxs[~some] == 0).all()
-        and (sums[~some] == 0).all()
-        and (mins[some] <= maxs[some]).all()
-        and (maxs <= MAX_NS).all()
-        and (bucket_of(mins[some]) == low[some]).all()
-        and (bucket_of(maxs[some]) == high[some]).all()
-        # In floating point, which cannot overflow; so with its rounding error left free.
-        and (floats[some] >= count[some] * mins[some].astype(np.float64) * (1 - 1e-9)).all()
-        and (floats[some] <= count[some] * maxs[some].astype(np.float64) * (1 + 1e-9)).all()
-        and int(counts.parts.sums.sum()) == int(sums[0])
-        and _blocked_holds(counts)
-    )
-
-
-def _blocked_holds(counts: Counts) -> bool:
-    """Whether the event loop was blocked in requests that are there, and for as long as they took.
-
-    It is blocked within ``service.app``, so in each bucket for no longer than that.
+    Raises:
+        ValueError: something is of another length or range.
     """
-    keys, (touched, times) = counts.blocked.keys, counts.blocked.sums
-    response = counts.parts.keys
-    at = np.searchsorted(response, keys)
-    if (at >= response.size).any() or (response[at] != keys).any():
-        return False
-    in_app = counts.parts.sums[Component.SERVICE_APP, at]
-    longest = counts.blocked_max_ns
-    return bool(
-        counts.blocked_known <= counts.matched
-        and int(touched.sum()) <= counts.blocked_known
-        and (touched <= counts.cells.sums[at]).all()
-        and (times <= in_app).all()
-        and (longest > 0) == (keys.size > 0)
-        and longest <= int(times.max(initial=0))
-        and longest * float(touched.sum()) >= float(times.sum()) * (1 - 1e-9)
+    count, variables = sizes.sketches, len(VARIABLES)
+    numbers = dict(zip(_NUMBERS, reader.numbers(len(_NUMBERS), count), strict=True))
+    sums, mins, maxs = (reader.numbers(count, variables) for _ in _VECTORS)
+    grades = reader.small(count * len(COMPONENTS), "u1").reshape(count, len(COMPONENTS))
+    cells, blocks = reader.small(2 * count, "<u4").reshape(2, count)
+    if (
+        cells.sum() != sizes.cells
+        or blocks.sum() != sizes.blocks
+        or (cells > _SPAN).any()
+        or (grades > max(Grade)).any()
+    ):
+        raise ValueError("out of range")
+    keys = reader.keys(cells, _SPAN)
+    in_cells = reader.numbers(sizes.cells)
+    in_parts = reader.numbers(PARTS, sizes.parts)
+    blocked_keys = reader.keys(blocks, BUCKETS)
+    in_blocks = reader.numbers(_BLOCKED_ROWS, sizes.blocks)
+    page = np.repeat(np.arange(count), cells)
+    parts = np.bincount(page[keys < BUCKETS], minlength=count).astype(np.int64)
+    if (
+        parts.sum() != sizes.parts
+        or (in_cells < 1).any()
+        or (in_cells > _COUNT_MAX).any()
+        or (in_blocks < 1).any()
+        # Of all together, since they are added up; in floating point, which cannot overflow.
+        or in_parts.sum(dtype=np.float64) > _SUM_MAX
+        or in_blocks.sum(dtype=np.float64) > _SUM_MAX
+        or (sums.sum(axis=0, dtype=np.float64) > _SUM_MAX).any()
+    ):
+        raise ValueError("out of range")
+    return Columns(
+        numbers=numbers,
+        sums=sums,
+        mins=mins,
+        maxs=maxs,
+        grades=grades.astype(np.uint8),
+        cells=cells,
+        parts=parts,
+        blocks=blocks,
+        keys=keys,
+        in_cells=in_cells,
+        in_parts=in_parts,
+        blocked_keys=blocked_keys,
+        in_blocks=in_blocks,
     )

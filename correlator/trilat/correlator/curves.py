@@ -9,7 +9,16 @@ from .report.reading import number
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["POINTS_MAX", "Column", "columns", "figure", "figures"]
+__all__ = [
+    "POINTS_MAX",
+    "Column",
+    "busiest",
+    "columns",
+    "figure",
+    "figures",
+    "largest_share",
+    "sampled_s",
+]
 
 POINTS_MAX = 600
 """Most points of a series in a result: ten minutes at one a second."""
@@ -24,6 +33,11 @@ _GAUGES: dict[str, tuple[str, float]] = {
     "rss_mb": ("rss_bytes", _MB),
     "loop_lag_max_ms": ("loop_lag_max_ms", 1.0),
     "loop_blocked_ms": ("loop_blocked_ms", 1.0),
+    "hub_lag_ms": ("hub_lag_ms", 1.0),
+    "hub_lag_max_ms": ("hub_lag_max_ms", 1.0),
+    "hub_blocked_ms": ("hub_blocked_ms", 1.0),
+    "cpu_wait_ms": ("cpu_wait_ms", 1.0),
+    "pool_wait_ms": ("pool_wait_ms", 1.0),
     "cpu_percent": ("cpu_percent", 1.0),
     "in_flight": ("in_flight", 1.0),
     "throttled_ms": ("throttled_ms", 1.0),
@@ -49,6 +63,26 @@ def figures(lines: Iterable[Mapping[str, Any]], key: str, factor: float = 1.0) -
     """The known figures of samples, in order."""
     known = (figure(line, key, factor) for line in lines)
     return [value for value in known if value is not None]
+
+
+def sampled_s(lines: Sequence[Mapping[str, Any]]) -> float:
+    """How long a process was sampled, in seconds: each sample tells of the time before it."""
+    if not lines:
+        return 0.0
+    return float(lines[-1]["wall_s"] - lines[0]["wall_s"]) + 1.0
+
+
+def largest_share(series: Iterable[Sequence[Mapping[str, Any]]], key: str) -> float | None:
+    """The part of a process' time that its samples' milliseconds come to; of the worst process."""
+    shares = (
+        sum(values) / 1000 / sampled_s(lines) for lines in series if (values := figures(lines, key))
+    )
+    return max(shares, default=None)
+
+
+def busiest(series: Iterable[list[float]]) -> tuple[float, float] | None:
+    """Mean and highest value of the series whose mean is the highest."""
+    return max(((sum(each) / len(each), max(each)) for each in series if each), default=None)
 
 
 def columns(

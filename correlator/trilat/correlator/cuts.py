@@ -30,8 +30,13 @@ _SENT = int(MarkFlag.SENT)
 _ANSWERED = int(MarkFlag.ANSWERED)
 _UNMARKED = int(MarkFlag.UNMARKED)
 _FAILED = int(MarkFlag.FAILED)
+_BROKEN = int(MarkFlag.BROKEN)
+_FIRST = int(MarkFlag.FIRST)
 
 _NS_PER_MS = 1_000_000
+_RATES_DIFFER = 1_000  # two clocks may go apart by a thousandth, far more than they do
+_MISSED_MAX = 2**20
+_MISSED_NS_MAX = 2**51  # of all tasks missed before one request, so that sums fit an int64
 _GAP_MAX = INSTANT_MAX // 2  # 73 years: two of them still fit an int64
 
 
@@ -43,11 +48,14 @@ class Cuts:
         name_id: which endpoint.
         marked: the generator's socket layer saw the request.
         answered: it was sent, and an answer came.
-        matched: the answer carried the service's marks.
+        broken: after the last byte that was read more were awaited, and did not come.
+        matched: the answer carried the service's marks, and they can be true.
         failed: Locust counted it as a failure.
         started_wall: wall clock at the start; 0 or less: unknown.
         response: the response time R.
-        corrected: R and how much later than intended it began; -1 where that is not known.
+        first: it is the first request of a task.
+        lateness: how much later than intended it began; -1 where that is not known.
+        missed: tasks that its user's schedule wanted in that time, and that were never started.
         connect: making the connection.
         prior: spent outside the generator in earlier exchanges (redirects, silent retries).
         sent: after the start, when the request went to the kernel, or trying ended.
@@ -74,11 +82,14 @@ class Cuts:
     name_id: Int64s
     marked: Bools
     answered: Bools
+    broken: Bools
     matched: Bools
     failed: Bools
     started_wall: Int64s
     response: Int64s
-    corrected: Int64s
+    first: Bools
+    lateness: Int64s
+    missed: Int64s
     connect: Int64s
     prior: Int64s
     sent: Int64s
@@ -109,25 +120,49 @@ def cut(rows: Rows) -> Cuts:
     flags = rows["flags"]
     marked = (flags & _UNMARKED) == 0
     answered = (flags & (_UNMARKED | _SENT | _ANSWERED)) == (_SENT | _ANSWERED)
-    matched = answered & (rows["service_called_wall_ns"] > 0)
+    matched = answered & _can_be_true(rows)
     response = clamp(rows["response_ns"], 0, MAX_NS)
     sent = clamp(rows["sent_ns"], 0, response) * marked
     prior = clamp(rows["prior_ns"], 0, sent)
-    lateness = rows["lateness_ns"]
+    lateness = np.where(
+        rows["lateness_ns"] >= 0, clamp(rows["lateness_ns"], 0, MAX_NS - response), -1
+    )
+    corrected = response + np.maximum(lateness, 0)
+    missed_max = np.minimum(_MISSED_NS_MAX // (corrected + 1), _MISSED_MAX)
     return Cuts(
         name_id=rows["name_id"].astype(np.int64),
         marked=marked,
         answered=answered,
+        broken=answered & ((flags & _BROKEN) != 0),
         matched=matched,
         failed=(flags & _FAILED) != 0,
         started_wall=np.minimum(rows["started_wall_ns"], INSTANT_MAX - MAX_NS),
         response=response,
-        corrected=np.where(lateness >= 0, clamp(lateness, 0, MAX_NS - response) + response, -1),
+        first=(flags & _FIRST) != 0,
+        lateness=lateness,
+        missed=clamp(rows["missed"], 0, missed_max) * (lateness >= 0),
         connect=clamp(rows["connect_ns"], 0, sent - prior),
         prior=prior,
         sent=sent,
         **_answer(rows, response, sent, answered, matched),
     )
+
+
+def _can_be_true(rows: Rows) -> Bools:
+    """Whether the service's marks are such as one can give; those of no stamp are not.
+
+    An app cannot take longer than the generator waited for its answer.
+    """
+    app, blocked = rows["service_app_ns"], rows["service_blocked_ns"]
+    waited = clamp(rows["first_read_ns"], 0, MAX_NS) - clamp(rows["sent_ns"], 0, MAX_NS)
+    can: Bools = (
+        (rows["service_called_wall_ns"] > 0)
+        & (app >= 0)
+        & (app <= waited + waited // _RATES_DIFFER + _NS_PER_MS)
+        & (blocked >= -1)
+        & (rows["service_queue_ms"] >= -1)
+    )
+    return can
 
 
 def _answer(
@@ -140,10 +175,14 @@ def _answer(
     lag = np.maximum(rows["hub_lag_ns"], 0)
     first_lay, last_lay = rows["first_lay_ns"], rows["last_lay_ns"]
     first_stamped, last_stamped = first_lay >= 0, last_lay >= 0
-    lay = np.where(last_stamped, last_lay, lag) * answered
-    last_arrival = clamp(last_read - lay, sent, last_read)
-    lay = np.where(first_stamped, first_lay, lag)
-    first_arrival = np.where(matched, clamp(first_read - lay, sent, last_arrival), last_arrival)
+    # An estimate gives way to what the service measured: no answer comes before the app gave it.
+    given = sent + clamp(rows["service_app_ns"], 0, first_read - sent) * matched
+    estimate = np.maximum(last_read - lag * answered, given)
+    last_arrival = np.where(last_stamped & answered, last_read - last_lay, estimate)
+    last_arrival = clamp(last_arrival, sent, last_read)
+    estimate = np.maximum(first_read - lag, given)
+    first_arrival = np.where(first_stamped, first_read - first_lay, estimate)
+    first_arrival = np.where(matched, clamp(first_arrival, sent, last_arrival), last_arrival)
     app = clamp(rows["service_app_ns"], 0, first_arrival - sent) * matched
 
     blocked = rows["service_blocked_ns"]

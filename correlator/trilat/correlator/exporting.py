@@ -7,7 +7,7 @@ appears whole or not at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
@@ -19,8 +19,9 @@ from trilat.agent.errors import InputError
 
 from .journal_columns import COLUMNS, Column, Side
 from .journals import JournalTable
+from .spreadsheet import FORMULA_STARTS
 
-__all__ = ["FORMATS", "ExportFormat", "export"]
+__all__ = ["FORMATS", "ExportFormat", "export", "export_columns"]
 
 ExportFormat = Literal["csv", "jsonl", "parquet"]
 FORMATS: dict[ExportFormat, str] = {
@@ -54,8 +55,31 @@ def export(tables: Iterable[JournalTable], side: Side, out: Path, kind: ExportFo
         InputError: the output cannot be written; the text says why.
         JournalError: from reading the tables.
     """
-    columns = COLUMNS[side]
-    definition = ", ".join(f"{name} {spec.sql}" for name, spec in columns.items())
+    types = {name: spec.sql for name, spec in COLUMNS[side].items()}
+    return export_columns((table.columns for table in tables), types, out, kind)
+
+
+def export_columns(
+    tables: Iterable[Mapping[str, Column]],
+    types: Mapping[str, str],
+    out: Path,
+    kind: ExportFormat,
+) -> int:
+    """Write tables of the same columns into one file, like `export`.
+
+    Args:
+        tables: columns by name, in the order of ``types``; masked or None: not known.
+        types: of the columns, as DuckDB names them.
+        out: the file.
+        kind: its format.
+
+    Returns:
+        How many rows were written.
+
+    Raises:
+        InputError: the output cannot be written; the text says why.
+    """
+    definition = ", ".join(f"{name} {sql}" for name, sql in types.items())
     try:
         with TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as folder:
             whole = Path(folder) / "whole"
@@ -63,7 +87,8 @@ def export(tables: Iterable[JournalTable], side: Side, out: Path, kind: ExportFo
                 database.execute(f"CREATE TABLE records ({definition})")
                 written = sum(_insert(database, table) for table in tables)
                 target = str(whole).replace("'", "''")
-                database.execute(f"COPY records TO '{target}' ({FORMATS[kind]})")
+                wanted = _selection(types) if kind == "csv" else "SELECT * FROM records"
+                database.execute(f"COPY ({wanted}) TO '{target}' ({FORMATS[kind]})")
             whole.replace(out)
     except OSError as error:
         raise InputError(f"{out}: cannot be written: {error.strerror or error}") from error
@@ -73,12 +98,25 @@ def export(tables: Iterable[JournalTable], side: Side, out: Path, kind: ExportFo
     return written
 
 
-def _insert(database: duckdb.DuckDBPyConnection, table: JournalTable) -> int:
-    if not table.size:
+def _selection(types: Mapping[str, str]) -> str:
+    """All columns, their texts like `trilat.correlator.spreadsheet.as_text`."""
+    formula = f"IN ({', '.join(f'chr({ord(each)})' for each in FORMULA_STARTS)})"
+    columns = [
+        f"CASE WHEN left({name}, 1) {formula} THEN chr(39) || {name} ELSE {name} END AS {name}"
+        if sql == "VARCHAR"
+        else name
+        for name, sql in types.items()
+    ]
+    return f"SELECT {', '.join(columns)} FROM records"  # noqa: S608 - names are our own
+
+
+def _insert(database: duckdb.DuckDBPyConnection, table: Mapping[str, Column]) -> int:
+    size = len(next(iter(table.values())))
+    if not size:
         return 0
     arrays: dict[str, Column] = {}
     values = []
-    for name, column in table.columns.items():
+    for name, column in table.items():
         arrays[name] = column
         values.append(name)
         if isinstance(column, np.ma.MaskedArray):  # not every DuckDB reads masks
@@ -88,4 +126,4 @@ def _insert(database: duckdb.DuckDBPyConnection, table: JournalTable) -> int:
     database.register("rows", arrays)
     database.execute(f"INSERT INTO records SELECT {', '.join(values)} FROM rows")  # noqa: S608
     database.unregister("rows")
-    return table.size
+    return size

@@ -14,12 +14,10 @@ import psutil
 
 from trilat.agent.errors import InputError, UsageError
 from trilat.agent.host import host_identity
-from trilat.agent.segment import Segment, journal_files, read_segment
 
-from .book import SketchBook
+from .gathering import Gathered, gather
 from .manifest import REBUILT_NOTE
 from .objective import Objective, parse
-from .pipeline import Attributor
 from .report.html import render
 from .report.reading import number
 from .result import build_result
@@ -27,13 +25,13 @@ from .sampled import Sampled, Window, read_sampled
 from .validate import load_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
 
+    from .book import SketchBook
     from .manifest import Manifest
     from .rundir import RunDirectory
 
-__all__ = ["finish", "has_own_end", "rebuild", "recover"]
+__all__ = ["finish", "has_own_end", "rebuild", "recover", "regather"]
 
 _NAMED_MAX = 3
 _CLOCK_STEP_S = 60.0  # a wall clock that is set during a run moves a process' start time by that
@@ -90,14 +88,44 @@ def recover(rundir: RunDirectory) -> tuple[Manifest, SketchBook]:
             nor a journal to read.
     """
     manifest = rundir.read_manifest()
-    if has_own_end(manifest) and rundir.sketches.is_file():
+    if _is_complete(rundir, manifest):
         return manifest, rundir.read_book()
-    if (pid := _writing_process(manifest)) is not None:
+    manifest, found = regather(rundir)
+    return manifest, found.book
+
+
+def regather(rundir: RunDirectory) -> tuple[Manifest, Gathered]:
+    """Read the journals of a run again, however it ended; nothing is written.
+
+    Of workers whose journals are elsewhere, what they sent is taken.
+
+    Returns:
+        The run's facts, with its end and with what was found, and what was found.
+
+    Raises:
+        InputError: as `recover`.
+    """
+    manifest = rundir.read_manifest()
+    complete = _is_complete(rundir, manifest)
+    if not complete and (pid := _writing_process(manifest)) is not None:
         raise InputError(f"{rundir.path}: still running (process {pid}); stop it or wait")
     if not has_own_end(manifest):  # what an earlier rebuilding guessed is guessed again
         manifest = replace(manifest, ended_wall_ns=None, measured_s=None)
-    journals = _Journals(rundir.journals, manifest)
-    return _ended(manifest, journals, _last_state(rundir)), journals.book
+    found = gather(rundir, manifest, whole=rundir.read_book() if complete else None)
+    if not found.parts and not found.from_sketches:
+        what = f" ({found.unreadable[0]})" if found.unreadable else ""
+        raise InputError(f"{rundir.journals}: no journal of this run to rebuild it from{what}")
+    if not complete:
+        manifest = _ended(manifest, found, _last_state(rundir))
+    if manifest.reset is not None:
+        left_out = max(manifest.reset["left_out"], found.left_out)
+        manifest = replace(manifest, reset={**manifest.reset, "left_out": left_out})
+    return replace(manifest, crew=found.crew), found
+
+
+def _is_complete(rundir: RunDirectory, manifest: Manifest) -> bool:
+    """Whether the run itself wrote what it measured."""
+    return has_own_end(manifest) and rundir.sketches.is_file()
 
 
 def has_own_end(manifest: Manifest) -> bool:
@@ -135,70 +163,6 @@ def _objectives(manifest: Manifest, path: Path) -> list[Objective]:
         raise InputError(f"{path}.objectives: {error}") from error
 
 
-class _Journals:
-    """A run's journals, attributed.
-
-    Each series of files is one process', with name ids of its own, so each has its own
-    `Attributor`.
-
-    Args:
-        directory: the journals' folder.
-        manifest: the run's facts.
-
-    Raises:
-        InputError: there is no journal of this run that can be read.
-    """
-
-    def __init__(self, directory: Path, manifest: Manifest) -> None:
-        self.book = SketchBook()
-        self.dropped = 0
-        self.same_host: bool | None = None
-        self.unreadable: list[str] = []
-        self._run_id = manifest.run_id
-        identity = manifest.host.get("identity")
-        self._identity = identity if isinstance(identity, int) else 0
-        series: dict[str, list[Path]] = {}
-        for path in journal_files(directory):
-            series.setdefault(path.stem.rpartition("-")[0], []).append(path)
-        found = [self._add(paths) for paths in series.values()]
-        if not any(found):
-            what = f" ({self.unreadable[0]})" if self.unreadable else ""
-            raise InputError(f"{directory}: no journal of this run to rebuild it from{what}")
-
-    def _add(self, paths: Iterable[Path]) -> bool:
-        """Attribute one process' files; whether there was one to read."""
-        attributor: Attributor | None = None
-        dropped = 0
-        for path in paths:
-            segment = self._segment(path)
-            if segment is None:
-                continue
-            if attributor is None:
-                attributor = Attributor(_whole(segment.facts.get("host")) or self._identity)
-            attributor.feed(segment.records)
-            dropped = max(dropped, _whole(segment.facts.get("dropped_segments")))
-        if attributor is None:
-            return False
-        attributor.flush()
-        self.book.merge(attributor.book)
-        if attributor.same_host is not None:
-            self.same_host = attributor.same_host and self.same_host is not False
-        self.dropped += dropped
-        return True
-
-    def _segment(self, path: Path) -> Segment | None:
-        """One file, or None where it is damaged, or of another run or of a service."""
-        try:
-            segment = read_segment(path)
-        except InputError as error:
-            self.unreadable.append(str(error))
-            return None
-        if segment.facts.get("run", self._run_id) != self._run_id:
-            self.unreadable.append(f"{path}: of another run")
-            return None
-        return segment if segment.facts.get("side", "generator") == "generator" else None
-
-
 def _whole(value: object) -> int:
     return value if isinstance(value, int) and 0 < value < 2**63 else 0
 
@@ -212,7 +176,7 @@ def _last_state(rundir: RunDirectory) -> dict[str, Any]:
     return state if isinstance(state, dict) else {}
 
 
-def _ended(manifest: Manifest, journals: _Journals, state: dict[str, Any]) -> Manifest:
+def _ended(manifest: Manifest, journals: Gathered, state: dict[str, Any]) -> Manifest:
     """The manifest with what the run's end would have told."""
     total = journals.book.total()
     notes = [*manifest.notes, REBUILT_NOTE]

@@ -53,24 +53,28 @@ def read_records(raw: bytes, layout: RecordLayout = EXCHANGE) -> Rows:
 
 
 def split_records(
-    raw: bytes, layout: RecordLayout = EXCHANGE
+    raw: bytes, layout: RecordLayout = EXCHANGE, *, earlier: bool = False
 ) -> tuple[Rows, list[tuple[int, int, bytes]]]:
     """Tell a file's own records and names apart; records of other kinds are dropped.
 
     Args:
         raw: records back to back, from a journal or straight from its writer.
         layout: of the file that they come from.
+        earlier: whether rows of kind `EARLIER` stay where they stand, behind their request's.
 
     Returns:
         The rows (possibly a read-only view of ``raw``), and the parts of names in the order in
         which they stand there: name id, number of the part, text.
     """
     records = read_records(raw, layout)
-    is_own = records["kind"] == int(layout.kind)
+    kinds = records["kind"]
+    is_own = kinds == int(layout.kind)
+    if earlier:
+        is_own |= kinds == int(Kind.EARLIER)
     if is_own.all():
         return records, []
     names = layout_dtype(name_layout(layout.size))
-    parts = records[records["kind"] == int(Kind.NAME)].view(names)
+    parts = records[kinds == int(Kind.NAME)].view(names)
     named = zip(
         parts["name_id"].tolist(), parts["part"].tolist(), parts["text"].tolist(), strict=True
     )

@@ -48,6 +48,24 @@ class Histogram:
     min_ns: float
     max_ns: float
 
+    def plus(self, other: Histogram) -> Histogram:
+        """The distribution of both together."""
+        if not (self.count and other.count):
+            return self if self.count else other
+        buckets = np.concatenate((self.buckets, other.buckets))
+        buckets, place = np.unique(buckets, return_inverse=True)
+        counts = np.zeros(buckets.size, np.int64)
+        np.add.at(counts, place, np.concatenate((self.counts, other.counts)))
+        count = self.count + other.count
+        return Histogram(
+            buckets,
+            counts,
+            count,
+            (self.mean_ns * self.count + other.mean_ns * other.count) / count,
+            min(self.min_ns, other.min_ns),
+            max(self.max_ns, other.max_ns),
+        )
+
     def quantile_ns(self, q: float) -> float:
         """The value at rank `rank_of`, within 0.8 %; the first and the last one exactly.
 

@@ -6,7 +6,7 @@ text as they stand in ``traceparent``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntFlag
 from typing import Any, Literal
@@ -20,7 +20,16 @@ from trilat.agent.marking import RUN_ID_LENGTH
 from .arrays import Bools, Rows
 from .frames import Names
 
-__all__ = ["COLUMNS", "LAYOUTS_BY_SIDE", "STARTS", "Column", "ColumnSpec", "Context", "Side"]
+__all__ = [
+    "COLUMNS",
+    "LAYOUTS_BY_SIDE",
+    "STARTS",
+    "Column",
+    "ColumnSpec",
+    "Context",
+    "Side",
+    "columns_of",
+]
 
 Side = Literal["generator", "service"]
 Column = npt.NDArray[Any]
@@ -166,3 +175,8 @@ COLUMNS: Mapping[Side, Mapping[str, ColumnSpec]] = {
     "service": _columns("service"),
 }
 """The columns of each side's records, in order."""
+
+
+def columns_of(rows: Rows, at: Context, names: Iterable[str]) -> dict[str, Column]:
+    """Some of the columns of a generator's records."""
+    return {name: COLUMNS["generator"][name].make(rows, at) for name in names}

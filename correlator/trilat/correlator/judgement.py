@@ -17,6 +17,7 @@ from .cause import (
     ms,
     without_evidence,
 )
+from .overrun import overrun
 from .rate import measured_s, per_second, room_ns
 from .report.text import clean, count, percent, rate
 from .sketch import Sketch
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .book import SketchBook
+    from .generator import GeneratorFigures
     from .manifest import Manifest
     from .objective import Objective
 
@@ -59,11 +61,15 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What objectives are judged on: sketches by endpoint, all of them together, the manifest."""
+    """What objectives are judged on: sketches by endpoint, all of them together, the manifest.
+
+    What the generator told of itself changes no judgement, but what is said to do.
+    """
 
     book: SketchBook
     total: Sketch
     manifest: Manifest
+    generator: GeneratorFigures | None = None
 
     def requests_of(self, objective: Objective) -> Sketch | None:
         """The requests that an objective is about; None where no endpoint is called so."""
@@ -141,6 +147,8 @@ def too_slow_for(
         return Finding(
             Cause.EVIDENCE, f"{lead}; with the number of users unknown nobody can be named for it"
         )
+    if (late := overrun(room, total, lead)) is not None:
+        return late
     if took <= room:
         return Finding(
             Cause.GENERATOR,

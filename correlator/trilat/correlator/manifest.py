@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
+from .crew import CrewFacts
 from .validate import check, result_schema
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ __all__ = [
     "CpuPercent",
     "Failure",
     "Manifest",
+    "Reset",
+    "StageFacts",
     "UserClass",
     "without_secrets",
 ]
@@ -84,6 +87,39 @@ class Failure(TypedDict):
     count: int
 
 
+class StageFacts(TypedDict):
+    """A part of the run in which the users that were wanted did not change, or grew steadily.
+
+    Times are seconds since the start of the run; ``to_s`` is None while it lasts. In a ramp the
+    users go from ``users_from`` to ``users``, and the rate that is wanted of them from
+    ``rate_from_per_s`` to ``rate_to_per_s``, counted as `Manifest.target_rate_source` says, and
+    ``step`` of them come, or go, at once.
+    """
+
+    from_s: float
+    to_s: float | None
+    users_from: int
+    users: int
+    ramp: bool
+    step: int
+    rate_from_per_s: float | None
+    rate_to_per_s: float | None
+
+
+class Reset(TypedDict):
+    """Locust's statistics were reset while the run went on, and the figures with them.
+
+    ``times`` it happened, the last time at ``wall_ns``. ``left_out`` requests came before that.
+    ``counted_late`` of them are in Locust's own figures all the same: a worker had not reported
+    them yet.
+    """
+
+    times: int
+    wall_ns: int
+    left_out: int
+    counted_late: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
     """Facts of one run.
@@ -123,6 +159,9 @@ class Manifest:
         planned_s: the run time that was asked for, in seconds; None without a limit.
         users_wanted: the users that were asked for; None where nobody asked for a number.
         failures: Locust's own most frequent kinds of failure, the most frequent first.
+        crew: the workers of a distributed run; None where there are none.
+        reset: what a reset of Locust's statistics left out; None where there was none.
+        stages: what was asked for, one after the other.
         schema: `MANIFEST_SCHEMA`.
     """
 
@@ -156,6 +195,9 @@ class Manifest:
     planned_s: float | None = None
     users_wanted: int | None = None
     failures: list[Failure] = field(default_factory=list)
+    crew: CrewFacts | None = None
+    reset: Reset | None = None
+    stages: list[StageFacts] = field(default_factory=list)
     schema: str = MANIFEST_SCHEMA
 
     @property

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 from trilat.agent.records import COMPONENTS, Component, Side
 
 from .blocking import MOSTLY, blocked_part, blocking_remedy
+from .bunching import CELL_NS
+from .hub_blocking import hub_remedy
 from .rate import measured_s
 from .report.text import clean, count, percent
 
 if TYPE_CHECKING:
+    from .generator import GeneratorFigures
     from .manifest import Manifest
     from .service import ServiceFigures
     from .sketch import Sketch
@@ -22,9 +25,9 @@ __all__ = [
     "coverage_remedy",
     "error_texts",
     "generator_remedies",
+    "generator_share",
     "in_step",
     "mostly_failed",
-    "send_share",
     "service_parts",
     "service_remedy",
     "unanswered",
@@ -36,7 +39,8 @@ CPU_HIGH = 80.0
 Queueing grows with 1 / (1 - utilisation): at 80 % a request waits for four others on average.
 """
 
-_SEND_SHARE_IN_STEP = 0.15
+_SHARE_IN_STEP = 0.15
+_OTHERS_IN_STEP = 5.0
 _COSTS_MAX = 3.0  # a delay of up to so many CPU times of a request is the client's own work
 _CPU_LOW = 60.0
 _CPU_BUSY = 50.0  # below that, cheaper requests or more processes change little
@@ -63,31 +67,46 @@ _SERVICE_REMEDIES = {
 }
 
 
-def send_share(total: Sketch) -> float:
-    """The part of the mean response time that went by before the request was sent."""
+def generator_share(total: Sketch) -> float:
+    """The part of the mean response time that the generator made."""
     made_of = total.makeup(None)
     whole = float(made_of.sum())
-    return float(made_of[Component.GENERATOR_SEND]) / whole if whole > 0 else 0.0
+    own = sum(float(made_of[each]) for each in COMPONENTS if each.side is Side.GENERATOR)
+    return own / whole if whole > 0 else 0.0
 
 
 def in_step(manifest: Manifest, total: Sketch) -> bool | None:
     """Whether users fire in the same instant and queue for one process; None if unknown.
 
-    The sign of it is a long wait before sending while the processor is far from busy: what the
-    requests wait for is each other, longer than a request costs the client itself. Failed requests
-    have no such sign (a refused connection is all sending), so where most failed it is unknown.
+    They do where many more tasks start together than independent users' would
+    (`trilat.correlator.bunching`), and that makes a part of the response time that counts: a delay
+    in the generator, longer than a request costs the client itself, while the processor is far from
+    busy. Failed requests say nothing of it (a refused connection is all sending).
     """
     cpu = manifest.generator_cpu_percent
-    send = total.histogram(Component.GENERATOR_SEND.label)
-    cost_ns = _cost_ns(manifest, total)
-    if cpu is None or cost_ns is None or not send.count or mostly_failed(total):
+    delay, cost_ns = total.histogram("generator"), _cost_ns(manifest, total)
+    index = None if total.bunching is None else total.bunching.index
+    if index is None or cpu is None or cost_ns is None or mostly_failed(total):
         return None
     return (
-        manifest.users > 1
+        index - 1 >= _others_together(manifest, cost_ns)
         and cpu["mean"] < _CPU_LOW
-        and send_share(total) > _SEND_SHARE_IN_STEP
-        and send.mean_ns > _COSTS_MAX * cost_ns
+        and delay.count > 0
+        and delay.mean_ns > _COSTS_MAX * cost_ns
+        and generator_share(total) > _SHARE_IN_STEP
     )
+
+
+def _others_together(manifest: Manifest, cost_ns: float) -> float:
+    """How many others that start within the same 10 ms, beyond chance, make users be in step.
+
+    Five; or half of all others where a process has few users; or half of what it can start in that
+    time. Seen with independent users: below 1, and up to 4 on a machine whose processors were taken
+    by other programs. Seen with 60 users in step: 11 (HttpUser) and 28 (FastHttpUser).
+    """
+    users = manifest.users / max(manifest.processes, 1)
+    fit = CELL_NS / max(cost_ns, 1.0)
+    return max(min(_OTHERS_IN_STEP, (users - 1) / 2, fit / 2), 1.0)
 
 
 def _cost_ns(manifest: Manifest, total: Sketch) -> float | None:
@@ -103,17 +122,27 @@ def mostly_failed(total: Sketch) -> bool:
     return 2 * total.failures > total.requests
 
 
-def generator_remedies(manifest: Manifest, total: Sketch) -> str:
-    """What would make the generator's share smaller in this run, the most useful first."""
+def generator_remedies(
+    manifest: Manifest, total: Sketch, generator: GeneratorFigures | None = None
+) -> str:
+    """What would make the generator's share smaller in this run, the most useful first.
+
+    Args:
+        manifest: the run's facts.
+        total: all its requests.
+        generator: what the generator told of itself; the line that blocked its hub is named.
+    """
     cpu = manifest.generator_cpu_percent
     busy = cpu is None or cpu["mean"] >= _CPU_BUSY
     together = bool(in_step(manifest, total))
     cost_ns, delay = _cost_ns(manifest, total), total.histogram("generator")
     own_work = cost_ns is not None and bool(delay.count) and delay.mean_ns <= _COSTS_MAX * cost_ns
     remedies = []
-    if together:
+    if blocking := hub_remedy(generator):
+        remedies.append(blocking)
+    elif together:
         remedies.append(_spread(manifest))
-    client_counts = busy or together or own_work
+    client_counts = busy or ((together or own_work) and not blocking)
     if client_counts and any(each["client"] == "HttpUser" for each in manifest.user_classes):
         remedies.append(
             "use FastHttpUser in place of HttpUser, which costs about a fifth of the CPU time"

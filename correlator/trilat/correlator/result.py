@@ -10,7 +10,9 @@ from .cause import shares
 from .checks import run_checks
 from .rate import measured_s, per_second
 from .sampled_sections import generator_section, service_section
-from .service import figures_of
+from .stage_section import stages_section
+from .stages import stages_of
+from .told import told_of
 from .verdict import judge
 
 if TYPE_CHECKING:
@@ -64,9 +66,9 @@ def build_result(
     """
     total = book.total()
     seconds = measured_s(manifest, total)
-    verdict = judge(book, objectives, manifest)
-    service = None if sampled is None else figures_of(sampled)
-    remarks = () if sampled is None else sampled.remarks
+    told = told_of(sampled)
+    stages = stages_of(manifest, book)
+    verdict = judge(book, objectives, manifest, told.generator)
     endpoints = sorted(book.endpoints.items(), key=lambda item: (-item[1].requests, item[0][::-1]))
     return {
         "schema": RESULT_SCHEMA,
@@ -82,10 +84,10 @@ def build_result(
         "run": manifest.to_json(),
         "total": _entry("", "Aggregated", total, seconds),
         "endpoints": [_entry(method, name, each, seconds) for (method, name), each in endpoints],
-        "checks": [dict(each) for each in run_checks(manifest, total, verdict, service, remarks)],
-        "service": None if sampled is None else service_section(sampled, service),
-        "generator": None if sampled is None else generator_section(sampled),
-        "stages": [],
+        "checks": [dict(each) for each in run_checks(manifest, total, verdict, told, stages)],
+        "service": None if sampled is None else service_section(sampled, told.service),
+        "generator": None if sampled is None else generator_section(sampled, told.generator),
+        "stages": stages_section(stages),
     }
 
 
@@ -131,6 +133,7 @@ def _entry(method: str, name: str, sketch: Sketch, seconds: float | None) -> dic
             for component in COMPONENTS
         },
         "unattributed_share": share(len(COMPONENTS)),
+        "schedule": _schedule(sketch),
         "loop_blocked_ms": _blocked(sketch),
         "makeup": [_makeup(sketch, q) for q in MAKEUP_PERCENTILES] if known else [],
     }
@@ -139,13 +142,23 @@ def _entry(method: str, name: str, sketch: Sketch, seconds: float | None) -> dic
 def _summary(sketch: Sketch, variable: str, names: Sequence[str]) -> dict[str, float | None]:
     """Mean, percentiles and largest value of a variable; null where no request counts."""
     histogram = sketch.histogram(variable)
-    if not histogram.count:
+    if not histogram.count or (variable == "corrected" and not sketch.scheduled):
         return dict.fromkeys(names)
     values = {
         name: histogram.quantile_ns(float(name[1:]) / 100) for name in names if name[0] == "p"
     }
     values |= {"mean": histogram.mean_ns, "max": histogram.max_ns}
     return {name: _ms(values[name]) for name in names}
+
+
+def _schedule(sketch: Sketch) -> dict[str, Any]:
+    """Tasks with an intended start, how late they began, and those that were never started."""
+    lateness = _ms(sketch.lateness_ns) if sketch.scheduled else None
+    return {
+        "scheduled": sketch.scheduled,
+        "missed": sketch.missed,
+        "mean_lateness_ms": lateness,
+    }
 
 
 def _blocked(sketch: Sketch) -> dict[str, Any]:

@@ -6,6 +6,7 @@
     live.json       the state of the run, once a second while it runs
     journals/       every request, one file series a process
     samples/        series of CPU time, memory and lag
+    workers/        what each worker sent of its requests, a file a process
     sketches.bin    the attributed histograms
     result.json     what came out
     report.html     the same for a person
@@ -26,7 +27,7 @@ from typing import Any, Self
 
 from trilat.agent.errors import InputError, UsageError
 
-from .book import SketchBook
+from .book import SketchBook, read_book
 from .manifest import Manifest
 from .validate import check, load_json, result_schema
 
@@ -35,7 +36,8 @@ __all__ = ["RUNS_FOLDER", "RunDirectory"]
 RUNS_FOLDER = Path("trilat-runs")
 """Where run directories go when nobody says where, under the working directory."""
 
-_SKETCHES_BYTES_MAX = 2**30
+_WORKER_SUFFIX = ".bin"
+_SESSION_MAX = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +129,12 @@ class RunDirectory:
         """
         if not self._is_claimed_by(run_id):
             return
-        files = (self.manifest, self.live, self.sketches, self.result, self.report, self.log)
+        files = [self.manifest, self.live, self.sketches, self.result, self.report, self.log]
+        files += (*self.journals.glob("*.trilat"), *self.samples.glob("*.jsonl"))
         with suppress(OSError):
-            for file in (*files, *self.journals.glob("*.trilat"), *self.samples.glob("*.jsonl")):
+            for file in (*files, *self.workers.glob(f"*{_WORKER_SUFFIX}")):
                 file.unlink(missing_ok=True)
-            for folder in (self.journals, self.samples):
+            for folder in (self.journals, self.samples, self.workers):
                 if folder.exists():
                     folder.rmdir()
             self.claim.unlink(missing_ok=True)
@@ -152,6 +155,10 @@ class RunDirectory:
         except FileExistsError:
             return self._is_claimed_by(run_id)
         return True
+
+    def belongs_to(self, run_id: str) -> bool:
+        """Whether this is the directory of that run: there may be another of its name."""
+        return self._is_claimed_by(run_id)
 
     def _is_claimed_by(self, run_id: str) -> bool:
         try:
@@ -181,6 +188,11 @@ class RunDirectory:
     def samples(self) -> Path:
         """The folder of the sampled series."""
         return self.path / "samples"
+
+    @property
+    def workers(self) -> Path:
+        """The folder of what workers sent; only a master makes it."""
+        return self.path / "workers"
 
     @property
     def result(self) -> Path:
@@ -261,18 +273,35 @@ class RunDirectory:
         Raises:
             InputError: they are missing or damaged.
         """
-        try:
-            if not self.sketches.is_file():
-                raise InputError(f"{self.sketches}: no such file")
-            if self.sketches.stat().st_size > _SKETCHES_BYTES_MAX:
-                raise InputError(f"{self.sketches}: larger than a run's sketches can be")
-            raw = self.sketches.read_bytes()
-        except OSError as error:
-            raise InputError(f"{self.sketches}: {error.strerror}") from error
-        try:
-            return SketchBook.from_bytes(raw)
-        except InputError as error:
-            raise InputError(f"{self.sketches}: {error}") from error
+        return read_book(self.sketches)
+
+    def write_worker(self, session: str, book: SketchBook) -> None:
+        """Keep what a worker sent of its requests.
+
+        Args:
+            session: the id of its part in the run.
+            book: the requests.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        self.workers.mkdir(mode=0o755, exist_ok=True)
+        self.write_bytes(self._worker(session), book.to_bytes())
+
+    def read_worker(self, session: str) -> SketchBook:
+        """What a worker sent of its requests; empty where nothing was kept of it.
+
+        Raises:
+            InputError: it is damaged.
+        """
+        path = self._worker(session)
+        return read_book(path) if path.is_file() else SketchBook()
+
+    def _worker(self, session: str) -> Path:
+        """The file of a worker; the id comes from outside, so no path may be made of it."""
+        if not session.isalnum() or not session.isascii() or len(session) > _SESSION_MAX:
+            raise InputError(f"{self.manifest}: {session[:40]!r} is no worker's id")
+        return self.workers / f"{session}{_WORKER_SUFFIX}"
 
 
 def _newest_run(folder: Path) -> Path | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from .blocked_lines import inside_of
 from .curves import columns
 
 if TYPE_CHECKING:
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
 
     from trilat.agent.blocks import BlockedPlace
 
+    from .generator import Collections, Descriptors, GeneratorFigures, PoolWait, Ports
+    from .lag_histogram import LagHistogram
     from .sampled import Process, Sampled
     from .service import Memory, ServiceFigures
 
@@ -26,6 +29,7 @@ _SERVICE = (
 )
 _GENERATOR = (
     *("users", "rate_per_s", "p50_ms", "p95_ms", "cpu_percent", "rss_mb"),
+    *("hub_lag_ms", "hub_lag_max_ms", "hub_blocked_ms", "cpu_wait_ms", "pool_wait_ms"),
     *("throttled_ms", "steal_percent", "gc_pause_ms"),
 )
 
@@ -38,11 +42,7 @@ def service_section(sampled: Sampled, figures: ServiceFigures | None) -> dict[st
     return {
         **_processes(figures.processes),
         "blocked": [_place(each) for each in figures.places[:_PLACES_MAX]],
-        "blocks": {
-            "count": sum(each.count for each in figures.places),
-            "total_ms": _ms(sum(each.total_ns for each in figures.places)),
-            "places": len(figures.places),
-        },
+        "blocks": _blocks(figures.places),
         "blocked_share": _rounded(figures.blocked_share, 4),
         "loop_lag_ms": None if lag is None else _all_rounded(asdict(lag)),
         "memory": _memory(figures.memory),
@@ -55,13 +55,48 @@ def service_section(sampled: Sampled, figures: ServiceFigures | None) -> dict[st
     }
 
 
-def generator_section(sampled: Sampled) -> dict[str, Any] | None:
+def generator_section(sampled: Sampled, figures: GeneratorFigures | None) -> dict[str, Any] | None:
     """The load generator's section; None where nothing was sampled of it."""
-    if not sampled.generators:
+    if figures is None:
         return None
     return {
         **_processes(sampled.generators),
+        "blocked": [
+            {**_place(each), "called": inside_of(each) or None}
+            for each in figures.places[:_PLACES_MAX]
+        ],
+        "blocks": _blocks(figures.places),
+        "blocked_share": _rounded(figures.blocked_share, 4),
+        "hub_lag_ms": None if figures.lag is None else _lag(figures.lag),
+        "cpu_percent": _pair(figures.cpu_percent, "mean"),
+        "cpu_wait_share": _rounded(figures.cpu_wait_share, 4),
+        "throttled_share": _rounded(figures.throttled_share, 4),
+        "steal_percent": _pair(figures.steal_percent, "mean"),
+        "collections": _known(figures.collections),
+        "fds": _known(figures.descriptors),
+        "ports": _known(figures.ports),
+        "pool_wait": _known(figures.pool),
         "series": _series(sampled.generators, sampled.window.begin_s, _GENERATOR),
+    }
+
+
+def _lag(lag: LagHistogram) -> dict[str, float | None]:
+    if not lag.whole_ns:
+        return dict.fromkeys(("mean", "p50", "p95", "p99", "max"))
+    told = {"mean": lag.mean_ms, "max": lag.max_ns / 1e6}
+    told |= {f"p{percent}": lag.quantile_ms(percent / 100) for percent in (50, 95, 99)}
+    return {key: round(value, 3) for key, value in told.items()}
+
+
+def _known(found: Collections | Descriptors | PoolWait | Ports | None) -> dict[str, Any] | None:
+    return None if found is None else _all_rounded(asdict(found))
+
+
+def _blocks(places: Sequence[BlockedPlace]) -> dict[str, Any]:
+    return {
+        "count": sum(each.count for each in places),
+        "total_ms": _ms(sum(each.total_ns for each in places)),
+        "places": len(places),
     }
 
 

@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trilat.agent.blocks import BlockedPlace, BlockedPlaces, BlockEvent
+from trilat.agent.blocks import BlockedPlace
 
-from .curves import figure, figures
+from .blocked_lines import blocked_places
+from .curves import busiest, figure, figures, largest_share, sampled_s
 from .growth import Growth, growth_of
-from .report.text import clean
 from .sampled import Process, Sampled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
 __all__ = ["Memory", "ServiceFigures", "Spread", "figures_of", "spread_of"]
 
 _MB = 1e-6
-_PLACES_MAX = 1000
-_TEXT_MAX = 300
-_STACK_MAX = 30
-_LINE_MAX = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +99,14 @@ def figures_of(sampled: Sampled) -> ServiceFigures | None:
     pauses = [figures(each.vitals, "gc_pause_ms") for each in processes]
     return ServiceFigures(
         processes=processes,
-        seconds=sum(_seconds(each) for each in processes),
-        places=tuple(_places(processes)),
+        seconds=sum(sampled_s(each.vitals) for each in processes),
+        places=tuple(blocked_places(processes)),
         lag_ms=spread_of(lags),
-        blocked_share=_largest(_share(each, "loop_blocked_ms") for each in processes),
+        blocked_share=largest_share((each.vitals for each in processes), "loop_blocked_ms"),
         memory=_memory(processes, begin_s),
-        cpu_percent=_busiest(figures(each.vitals, "cpu_percent") for each in processes),
-        throttled_share=_largest(_share(each, "throttled_ms") for each in processes),
-        steal_percent=_busiest(figures(each.vitals, "steal_percent") for each in processes),
+        cpu_percent=busiest(figures(each.vitals, "cpu_percent") for each in processes),
+        throttled_share=largest_share((each.vitals for each in processes), "throttled_ms"),
+        steal_percent=busiest(figures(each.vitals, "steal_percent") for each in processes),
         gc_pause_ms=max(((sum(each), max(each)) for each in pauses if each), default=None),
     )
 
@@ -125,29 +121,6 @@ def spread_of(values: Sequence[float]) -> Spread | None:
         return float(ranked[max(math.ceil(q * ranked.size) - 1, 0)])
 
     return Spread(rank(0.5), rank(0.95), float(ranked[-1]))
-
-
-def _seconds(process: Process) -> float:
-    """How long a process was sampled: each sample tells of the time since the one before."""
-    if not process.vitals:
-        return 0.0
-    first, last = process.vitals[0]["wall_s"], process.vitals[-1]["wall_s"]
-    return float(last - first) + 1.0
-
-
-def _share(process: Process, key: str) -> float | None:
-    """Part of a process' time that its samples' milliseconds come to."""
-    values = figures(process.vitals, key)
-    return sum(values) / 1000 / _seconds(process) if values else None
-
-
-def _largest(values: Iterable[float | None]) -> float | None:
-    return max((value for value in values if value is not None), default=None)
-
-
-def _busiest(series: Iterable[list[float]]) -> tuple[float, float] | None:
-    """Mean and highest value of the series whose mean is the highest."""
-    return max(((sum(each) / len(each), max(each)) for each in series if each), default=None)
 
 
 def _memory(processes: Iterable[Process], begin_s: float) -> Memory | None:
@@ -178,33 +151,4 @@ def _memory_of(process: Process, begin_s: float) -> Memory | None:
         max_mb=max(memory),
         limit_mb=limits[-1] if limits else None,
         growth=growth_of(times, memory),
-    )
-
-
-def _places(processes: Iterable[Process]) -> list[BlockedPlace]:
-    """What blocked the event loops of all processes, by the sum of its time."""
-    places = BlockedPlaces(_PLACES_MAX)
-    for process in processes:
-        for line in process.blocks:
-            if (event := _event(line)) is not None:
-                places.add(event)
-    return places.by_total()
-
-
-def _event(line: Mapping[str, Any]) -> BlockEvent | None:
-    took_ms = figure(line, "took_ms")
-    file, number, function = line.get("file"), line.get("line"), line.get("function")
-    if took_ms is None or not isinstance(file, str) or not isinstance(function, str):
-        return None
-    stack = line.get("stack")
-    frames = stack if isinstance(stack, list) else []
-    return BlockEvent(
-        wall_ns=round(line["wall_s"] * 1e9),
-        took_ns=round(took_ms * 1e6),
-        file=clean(file, _TEXT_MAX),
-        line=number if type(number) is int and 0 <= number <= _LINE_MAX else 0,
-        function=clean(function, _TEXT_MAX),
-        stack=tuple(
-            clean(frame, _TEXT_MAX) for frame in frames[-_STACK_MAX:] if isinstance(frame, str)
-        ),
     )

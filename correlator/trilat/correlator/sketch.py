@@ -14,11 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from trilat.agent.errors import InputError
 from trilat.agent.records import Grade
 
-from .arrays import INSTANT_MAX, Int64s
+from .arrays import INSTANT_MAX, MAX_NS, Int64s
 from .attribute import Attributed
-from .buckets import BUCKETS
+from .buckets import BUCKETS, bucket_of
+from .bunching import Bunching
 from .codec import decode, encode
 from .counts import PARTS, Counts
 from .histogram import Histogram, rank_of
@@ -58,12 +60,21 @@ class Sketch:
 
     Args:
         counts: what to start from; this sketch owns it from now on.
+
+    Attributes:
+        bunching: how bunched the starts of all tasks were; known of a book's total only.
     """
 
-    __slots__ = ("_counts",)
+    __slots__ = ("_counts", "bunching")
 
     def __init__(self, counts: Counts | None = None) -> None:
         self._counts = Counts() if counts is None else counts
+        self.bunching: Bunching | None = None
+
+    @property
+    def counts(self) -> Counts:
+        """What is counted; for reading."""
+        return self._counts
 
     @property
     def requests(self) -> int:
@@ -79,6 +90,24 @@ class Sketch:
     def matched(self) -> int:
         """For how many of them the service's evidence is there."""
         return self._counts.matched
+
+    @property
+    def scheduled(self) -> int:
+        """How many of them have an intended start: the first ones of tasks with a schedule."""
+        return self._counts.scheduled
+
+    @property
+    def missed(self) -> int:
+        """How many tasks were due while their user was busy, and were never started."""
+        return self.histogram("missed").count
+
+    @property
+    def lateness_ns(self) -> float:
+        """Mean lateness of the requests with an intended start; NaN where there is none."""
+        if not self.scheduled:
+            return math.nan
+        sums = self._counts.sums
+        return int(sums[INDEX["corrected"]] - sums[INDEX["response"]]) / self.scheduled
 
     @property
     def first_wall_ns(self) -> int:
@@ -131,12 +160,19 @@ class Sketch:
 
         Args:
             variable: one of `VARIABLES`. Those of the service and the network are known of matched
-                requests, those of the generator of marked ones, ``corrected`` of those with an
-                intended start, all others of all.
+                requests, those of the generator of marked ones, all others of all. ``corrected``
+                is the response time where no start was intended, and that of the tasks in
+                ``missed`` is part of it, too.
 
         Raises:
             KeyError: there is no such variable.
         """
+        if variable == "corrected":
+            return self._histogram("corrected").plus(self._histogram("missed"))
+        return self._histogram(variable)
+
+    def _histogram(self, variable: str) -> Histogram:
+        """The distribution as it is counted."""
         index = INDEX[variable]
         counts = self._counts
         keys = counts.cells.keys
@@ -176,6 +212,17 @@ class Sketch:
         low, high, around = self._around(q)
         return _mean(sums[:, low:high], around)
 
+    def made_of_beyond(self, value_ns: float) -> npt.NDArray[np.float64]:
+        """What the requests that took longer than a time are made of; shape and parts as `makeup`.
+
+        Longer by a bucket: those in the bucket that holds ``value_ns`` are not among them.
+        """
+        parts, used = self._counts.parts, self._counts.parts.keys.size
+        bound = np.array([min(max(value_ns, 0), MAX_NS)]).astype(np.int64)
+        begin = int(np.searchsorted(parts.keys, bucket_of(bound)[0], "right"))
+        beyond = int(self._counts.cells.sums[begin:used].sum())
+        return _mean(parts.sums[:, begin:], beyond) if beyond else np.full(PARTS, math.nan)
+
     def _around(self, q: float) -> tuple[int, int, int]:
         """The used buckets around a quantile: the first, the one after the last, the requests."""
         used, whole = self._counts.parts.keys.size, self.requests
@@ -205,13 +252,24 @@ class Sketch:
         """Add another sketch's requests to these; the other stays as it is."""
         self._counts.add(other._counts)
 
+    def since(self, earlier: Sketch) -> Sketch:
+        """A sketch of the requests that were counted since an earlier `copy` of this one.
+
+        Counts, means and makeups are exact, and extremes as good as other quantiles. Grades, the
+        longest blocking and the times of the first and the last request are those of all requests.
+
+        Raises:
+            ValueError: the other is not an earlier state of this one.
+        """
+        return Sketch(self._counts.less(earlier._counts))
+
     def copy(self) -> Sketch:
         """A sketch of the same requests that can be added to independently."""
         return Sketch(self._counts.copy())
 
     def to_bytes(self) -> bytes:
         """The sketch as bytes; equal sketches give equal bytes."""
-        return encode(self._counts)
+        return encode([self._counts])
 
     @classmethod
     def from_bytes(cls, raw: bytes) -> Sketch:
@@ -220,7 +278,10 @@ class Sketch:
         Raises:
             InputError: these are not a sketch's bytes.
         """
-        return cls(decode(raw))
+        pages = decode(raw)
+        if len(pages) != 1:
+            raise InputError("damaged sketch: not one, but several or none")
+        return cls(pages[0])
 
 
 def _mean(sums: Int64s, requests: int) -> npt.NDArray[np.float64]:

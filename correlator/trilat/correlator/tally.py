@@ -14,6 +14,7 @@ import numpy.typing as npt
 from trilat.agent.records import Side
 
 from .arrays import INSTANT_MAX, MAX_NS, Bools, Int32s, Int64s
+from .arrivals import missed_arrivals
 from .attribute import Attributed
 from .buckets import BUCKETS, bucket_of
 from .counts import Counts, no_sums
@@ -28,6 +29,7 @@ BATCH_MAX = 2**15
 _SPAN = len(VARIABLES) * BUCKETS
 _FIRST_KEYS = np.arange(0, _SPAN, BUCKETS, dtype=np.int32)[:, None]
 _COMPONENTS = INDEX["generator.send"]  # the components are the last nine variables
+_MISSED = INDEX["missed"]
 
 _Starts = npt.NDArray[np.intp]
 
@@ -52,10 +54,13 @@ def tally(requests: Attributed, starts: _Starts) -> list[Counts]:
     maxs = np.maximum.reduceat(known, starts, axis=1)
     mins = np.minimum.reduceat(np.where(counted, values, MAX_NS), starts, axis=1)
     grades = np.maximum.reduceat(requests.grades.T * counted[_COMPONENTS:], starts, axis=1)
+    cells = _cells(buckets, counted, endpoint, starts.size)
+    if requests.missed.any():
+        cells = _with_missed(cells, requests, endpoint, (sums, mins, maxs))
     columns = zip(
         sizes.tolist(),
         _numbers(requests, starts),
-        _cells(buckets, counted, endpoint, starts.size),
+        cells,
         _parts(requests, buckets[0], endpoint, starts.size),
         _blocked(requests, buckets[0], endpoint, starts.size),
         strict=True,
@@ -77,7 +82,7 @@ def tally(requests: Attributed, starts: _Starts) -> list[Counts]:
 
 
 def _values(requests: Attributed) -> Int64s:
-    """All variables of each request, shape (17, n)."""
+    """All variables of each request, shape (18, n)."""
     parts, response = requests.components_ns.T, requests.response_ns
     values = np.empty((len(VARIABLES), response.size), np.int64)
     values[_COMPONENTS:] = parts
@@ -89,15 +94,15 @@ def _values(requests: Attributed) -> Int64s:
     values[INDEX["without_generator"]] = response - generator
     values[INDEX["without_network"]] = response - network
     values[INDEX["without_both"]] = response - generator - network
-    values[INDEX["corrected"]] = np.maximum(requests.corrected_ns, 0)
+    values[INDEX["corrected"]] = response + np.maximum(requests.lateness_ns, 0)
+    values[_MISSED] = 0
     return values
 
 
 def _counted(requests: Attributed) -> Bools:
-    """Which requests each variable is known of, shape (17, n)."""
-    everyone = np.ones_like(requests.matched)
-    scheduled = requests.corrected_ns >= 0
-    bases: Bools = np.stack((everyone, requests.matched, requests.marked, scheduled))[BASES]
+    """Which requests each variable is known of, shape (18, n)."""
+    everyone, none = np.ones_like(requests.matched), np.zeros_like(requests.matched)
+    bases: Bools = np.stack((everyone, requests.matched, requests.marked, none))[BASES]
     return bases
 
 
@@ -106,14 +111,16 @@ def _numbers(requests: Attributed, starts: _Starts) -> list[dict[str, int]]:
     queue = np.stack((requests.queue_low_ns, requests.queue_high_ns))
     queue_low, queue_high = np.add.reduceat(queue, starts, axis=1)
     known = requests.blocked_ns >= 0
-    flags = np.stack((requests.failed, requests.matched, known)).astype(np.int64)
-    failures, matched, blocked_known = np.add.reduceat(flags, starts, axis=1)
+    scheduled = requests.lateness_ns >= 0
+    flags = np.stack((requests.failed, requests.matched, scheduled, known)).astype(np.int64)
+    failures, matched, scheduled, blocked_known = np.add.reduceat(flags, starts, axis=1)
     dated = requests.started_wall_ns > 0
     first = np.where(dated, requests.started_wall_ns, INSTANT_MAX)
     last = np.where(dated, requests.finished_wall_ns, 0)
     columns = {
         "failures": failures,
         "matched": matched,
+        "scheduled": scheduled,
         "first_wall_ns": np.minimum.reduceat(first, starts),
         "last_wall_ns": np.maximum.reduceat(last, starts),
         "queue_low_ns": queue_low,
@@ -131,6 +138,28 @@ def _cells(buckets: Int32s, counted: Bools, endpoint: Int32s, endpoints: int) ->
     keys.sort()
     runs = run_starts(keys)
     return _apart(keys[runs], run_sizes(runs, keys.size), _SPAN, endpoints)
+
+
+def _with_missed(
+    cells: list[SparseSums],
+    requests: Attributed,
+    endpoint: Int32s,
+    totals: tuple[Int64s, Int64s, Int64s],
+) -> list[SparseSums]:
+    """Cells with those of the tasks that were never started, which join the totals in place."""
+    made_up = missed_arrivals(requests.response_ns, requests.lateness_ns, requests.missed)
+    sums, mins, maxs = totals
+    place = endpoint[made_up.request]
+    np.add.at(sums[_MISSED], place, made_up.times_ns * made_up.tasks)
+    np.minimum.at(mins[_MISSED], place, made_up.times_ns)
+    np.maximum.at(maxs[_MISSED], place, made_up.times_ns)
+    keys = bucket_of(made_up.times_ns) + _FIRST_KEYS[_MISSED] + place * np.int32(_SPAN)
+    order = np.argsort(keys, kind="stable")
+    keys = keys[order]
+    runs = run_starts(keys)
+    tasks = np.add.reduceat(made_up.tasks[order], runs)
+    added = _apart(keys[runs], tasks, _SPAN, len(cells))
+    return [SparseSums.of(pair) for pair in zip(cells, added, strict=True)]
 
 
 def _parts(

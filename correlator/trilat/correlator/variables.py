@@ -19,10 +19,12 @@ VARIABLES: tuple[str, ...] = (
     "without_network",
     "without_both",
     "corrected",
+    "missed",
     *(component.label for component in COMPONENTS),
 )
 """All times of a request: the response time; each side's part of it; the response time without one
-side's part or two; counted from the intended start; each component."""
+side's part or two; counted from the intended start; the same of tasks that were never started
+(`trilat.correlator.arrivals`); each component."""
 
 INDEX: dict[str, int] = {variable: index for index, variable in enumerate(VARIABLES)}
 """Place of each variable."""
@@ -36,13 +38,13 @@ class Basis(IntEnum):
     """Those with the service's evidence."""
     MARKED = 2
     """Those that the generator's socket layer saw."""
-    SCHEDULED = 3
-    """Those with an intended start."""
+    MISSED = 3
+    """None of them: it is known of the tasks that were never started."""
 
 
 def _basis(variable: str) -> Basis:
-    if variable == "corrected":
-        return Basis.SCHEDULED
+    if variable == "missed":
+        return Basis.MISSED
     side = variable.partition(".")[0]
     if side == Side.GENERATOR:
         return Basis.MARKED

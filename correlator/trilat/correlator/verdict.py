@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING
 
+from .absent import absence_findings
 from .cause import COVERAGE_MIN, Cause, Finding, coverage, without_evidence
 from .caution import both_slow, cautions, cut_off_after, notes
 from .judgement import Judgement, Run, assess, too_slow_for
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .book import SketchBook
+    from .generator import GeneratorFigures
     from .manifest import Manifest
     from .objective import Objective
 
@@ -77,12 +79,18 @@ class Verdict:
     judgements: tuple[Judgement, ...]
 
 
-def judge(book: SketchBook, objectives: Sequence[Objective], manifest: Manifest) -> Verdict:
+def judge(
+    book: SketchBook,
+    objectives: Sequence[Objective],
+    manifest: Manifest,
+    generator: GeneratorFigures | None = None,
+) -> Verdict:
     """Judge a run.
 
     All findings are gathered first. The gravest cause decides: `Cause` lists them in that order.
+    What the generator told of itself decides nothing; it says what is to be done.
     """
-    run = Run(book, book.total(), manifest)
+    run = Run(book, book.total(), manifest, generator)
     if not run.total.requests:
         reason = "No request was made, or none was counted: there is nothing to judge"
         findings = [Finding(Cause.EVIDENCE, reason)]
@@ -93,6 +101,7 @@ def judge(book: SketchBook, objectives: Sequence[Objective], manifest: Manifest)
     findings = missed + _failures(objectives, run)
     findings += _pace(run, beside=bool(missed))
     findings += _coverage(run, told=any(each.cause is Cause.ERRORS for each in findings))
+    findings += absence_findings(manifest, run.total)
     after = cut_off_after(run)
     if not findings and after is not None:
         hold = "what there is of it holds the objectives" if objectives else "it has no objective"

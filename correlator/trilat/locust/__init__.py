@@ -5,9 +5,12 @@ Importing Locust patches the process for gevent, so this is the only package of 
 
 from __future__ import annotations
 
+# np.unique looks for it at its first call, and would load it in the middle of a run.
+import numpy.ma  # noqa: F401
+
 import locust
 
-from . import clients, sockets, tls
+from . import clients, pools, sockets, tls
 from .plugin import Plugin
 
 __all__: list[str] = []
@@ -15,4 +18,5 @@ __all__: list[str] = []
 sockets.install()
 tls.install()
 clients.install()
+pools.install()
 Plugin().listen(locust.events)

@@ -13,6 +13,7 @@ from .timeline import Timeline
 __all__ = ["take_stamp"]
 
 _LINE = b"\r\nserver-timing: app;dur="
+_LINE_LENGTH = len(_LINE)
 
 
 def take_stamp(timeline: Timeline, data: bytes) -> tuple[int, int]:
@@ -31,11 +32,22 @@ def take_stamp(timeline: Timeline, data: bytes) -> tuple[int, int]:
     length = data.find(b"\r\n\r\n")
     if length < 0:
         return 0, 0
-    head = data[: length + 2]
-    stamp, at = locate(head, timeline.span)
+    stamp, at = locate(data, timeline.span, length)
     if stamp is EMPTY:
-        return 0, 0
+        return _behind_interim(timeline, data, length + 4) if data[9:10] == b"1" else (0, 0)
     timeline.stamp = stamp
-    begin, end = head.rfind(b"\r\n", 0, at), at + ENTRY_LENGTH
-    ours = begin >= 0 and head[begin : begin + len(_LINE)].lower() == _LINE
-    return (begin, end) if ours and head.startswith(b"\r\n", end) else (0, 0)
+    begin, end = data.rfind(b"\r\n", 0, at), at + ENTRY_LENGTH
+    if end != length and not data.startswith(b"\r\n", end):
+        return 0, 0
+    line = data[begin : begin + _LINE_LENGTH]
+    return (begin, end) if line == _LINE or line.lower() == _LINE else (0, 0)
+
+
+def _behind_interim(timeline: Timeline, data: bytes, end: int) -> tuple[int, int]:
+    """Look behind an interim answer (1xx) for the one that counts; it may still be to come."""
+    rest = data[end:]
+    if not rest:
+        timeline.interim()
+        return 0, 0
+    begin_cut, end_cut = take_stamp(timeline, rest)
+    return (end + begin_cut, end + end_cut) if end_cut else (0, 0)

@@ -16,7 +16,7 @@ from locust.clients import HttpSession
 from locust.contrib.fasthttp import FastHttpSession
 
 from .marker import marker
-from .timeline import Timeline, attach, current
+from .timeline import Timeline
 
 __all__ = ["install"]
 
@@ -37,30 +37,41 @@ def install() -> None:
 def _http(self: Any, method: Any, url: Any, **kwargs: Any) -> Any:
     if not marker.active:
         return _plain_http(self, method, url, **kwargs)
-    outer, timeline = current(), Timeline()
-    attach(timeline)
+    greenlet: Any = getcurrent()
+    outer = getattr(greenlet, "trilat_timeline", None)
+    greenlet.trilat_timeline = timeline = Timeline()
+    if (due := getattr(greenlet, "trilat_due", None)) is not None:
+        timeline.due, greenlet.trilat_due = due, None
     try:
         response = _plain_http(self, method, url, **kwargs)
     finally:
-        attach(outer)  # an auth callable may make requests of its own
+        greenlet.trilat_timeline = outer  # an auth callable may make requests of its own
     response.trilat_timeline = timeline
     return response
 
 
-def _fast(self: Any, method: Any, url: Any, **kwargs: Any) -> Any:
+def _fast(
+    self: Any, method: Any, url: Any, payload: Any = None, headers: Any = None, **others: Any
+) -> Any:
+    # Without others, which are rare, there is no dictionary to be made and taken apart again.
     if not marker.active:
-        return _plain_fast(self, method, url, **kwargs)
-    timeline = Timeline()
+        return _plain_fast(self, method, url, payload=payload, headers=headers, **others)
     greenlet: Any = getcurrent()
-    greenlet.trilat_timeline = timeline
-    response = _plain_fast(self, method, url, **kwargs)
+    greenlet.trilat_timeline = timeline = Timeline()
+    if (due := getattr(greenlet, "trilat_due", None)) is not None:
+        timeline.due, greenlet.trilat_due = due, None
+    if others:
+        response = _plain_fast(self, method, url, payload=payload, headers=headers, **others)
+    else:
+        response = _plain_fast(self, method, url, payload=payload, headers=headers)
     response.trilat_timeline = timeline
     return response
 
 
 def _fast_request(self: Any, *args: Any, **kwargs: Any) -> Any:
-    outer = current()
+    greenlet: Any = getcurrent()
+    outer = getattr(greenlet, "trilat_timeline", None)
     try:
         return _plain_fast_request(self, *args, **kwargs)
     finally:
-        attach(outer)
+        greenlet.trilat_timeline = outer

@@ -11,13 +11,14 @@ from importlib.metadata import version
 from typing import Any, Literal
 
 import locust
-from trilat.correlator.manifest import Failure, Manifest, UserClass
+from trilat.correlator.crew import CrewFacts
+from trilat.correlator.manifest import Failure, Manifest, Reset, UserClass
 
 from . import faults
-from .schedule import client_of, describe_wait_time, task_rate
+from .schedule import client_of, describe_wait_time, rate_of, task_rate
 from .session import Session, users_by_class
 
-__all__ = ["manifest_of", "target_rate"]
+__all__ = ["failures_of", "manifest_of", "target_rate"]
 
 _FAILURES_MAX = 5
 _ERROR_MAX = 200
@@ -35,6 +36,9 @@ def manifest_of(
     kernel_stamps: bool,
     same_host: bool | None,
     lost: dict[str, int],
+    crew: CrewFacts | None = None,
+    reset: Reset | None = None,
+    failures: list[Failure] | None = None,
 ) -> Manifest:
     """What is known of a run's conditions now: at its start without figures, at its end with.
 
@@ -49,6 +53,9 @@ def manifest_of(
         kernel_stamps: whether all generating processes took receive stamps.
         same_host: whether generators and services share a host; None: not known.
         lost: counters of missing evidence.
+        crew: what is known of each worker.
+        reset: what a reset of Locust's statistics left out.
+        failures: Locust's most frequent ones; None: as Locust has them now.
     """
     environment = session.environment
     options = environment.parsed_options
@@ -68,9 +75,9 @@ def manifest_of(
         user_classes=_user_classes(session),
         users=sum(session.users.values()),
         users_wanted=None if environment.shape_class else getattr(options, "num_users", None),
-        planned_s=_seconds(getattr(options, "run_time", None)),
+        planned_s=_seconds(getattr(options, "run_time", None), session.warm_up_s),
         pid=os.getpid(),
-        failures=_failures(environment),
+        failures=failures_of(environment) if failures is None else failures,
         processes=max(workers, 1),
         workers=workers,
         run_mode=mode,
@@ -85,7 +92,10 @@ def manifest_of(
             None if cpu is None else {"mean": round(cpu[0], 1), "max": round(cpu[1], 1)}
         ),
         notes=[],
+        stages=session.stages.facts(session.settings.target_rate),
         lost=lost,
+        crew=crew,
+        reset=reset,
     )
 
 
@@ -126,16 +136,12 @@ def target_rate(session: Session) -> float | None:
     """Requests, or tasks, per second that the users of this moment are meant to make."""
     if session.settings.target_rate is not None:
         return session.settings.target_rate
-    users = users_by_class(session.environment.runner)
-    rates = [
-        users.get(user_class.__name__, 0) * rate
-        for user_class in session.environment.user_classes
-        if (rate := task_rate(user_class)) is not None
-    ]
-    return sum(rates) if rates else None
+    environment = session.environment
+    known = rate_of(environment.user_classes, users_by_class(environment.runner))
+    return session.pace.wanted_per_s if known is None else known
 
 
-def _failures(environment: Any) -> list[Failure]:
+def failures_of(environment: Any) -> list[Failure]:
     """Locust's own words for its most frequent failures."""
     errors = sorted(environment.stats.errors.values(), key=lambda error: -error.occurrences)
     return [
@@ -148,8 +154,11 @@ def _failures(environment: Any) -> list[Failure]:
     ]
 
 
-def _seconds(run_time: Any) -> float | None:
-    return float(run_time) if isinstance(run_time, int | float) and run_time > 0 else None
+def _seconds(run_time: Any, warm_up_s: float) -> float | None:
+    """How long the part of the run was to be that counts."""
+    if not isinstance(run_time, int | float) or run_time <= warm_up_s:
+        return None
+    return run_time - warm_up_s
 
 
 def _host_of(user_classes: list[Any]) -> str | None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from string import hexdigits
 from typing import Any
 
 from trilat.agent.errors import UsageError
+from trilat.agent.marking import RUN_ID_LENGTH
 from trilat.correlator.objective import parse
 
 __all__ = ["add_options"]
@@ -49,6 +51,20 @@ def add_options(parser: Any) -> None:
         "constant_throughput or constant_pacing add up to.",
     )
     group.add_argument(
+        "--trilat-requests",
+        metavar="<file>",
+        env_var="LOCUST_TRILAT_REQUESTS",
+        help="Write every request, split up, into this file when the run has ended: .parquet, .csv "
+        "or .jsonl.",
+    )
+    group.add_argument(
+        "--trilat-collect",
+        metavar="<url>",
+        env_var="LOCUST_TRILAT_COLLECT",
+        help="Where the service has mounted CollectApp: shows its CPU while the run goes on. The "
+        "token is taken from TRILAT_COLLECT_TOKEN.",
+    )
+    group.add_argument(
         "--trilat-quiet",
         action="store_true",
         default=False,
@@ -62,7 +78,7 @@ def add_options(parser: Any) -> None:
         "generator.read is then an estimate.",
     )
     # From `trilat run` to its child, and from a master to its workers.
-    group.add_argument("--trilat-run-id", help=argparse.SUPPRESS)
+    group.add_argument("--trilat-run-id", type=_run_id, help=argparse.SUPPRESS)
 
 
 def _objective(text: str) -> str:
@@ -82,3 +98,12 @@ def _positive_rate(text: str) -> float:
             f"{text!r} is not a rate; give requests per second above 0"
         )
     return rate
+
+
+def _run_id(text: str) -> str:
+    """It goes into each request's head, and into the name of a directory."""
+    if len(text) != RUN_ID_LENGTH or not set(text) <= set(hexdigits):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not the id of a run: {RUN_ID_LENGTH} hexadecimal digits"
+        )
+    return text.lower()

@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from types import CodeType
 from typing import Any, Literal
 
 from locust.contrib.fasthttp import FastHttpUser
 from locust.user.task import TaskSet
 from locust.user.users import HttpUser
+from locust.user.wait_time import constant_pacing
 
-__all__ = ["Pace", "client_of", "describe_wait_time", "task_rate"]
+__all__ = ["client_of", "describe_wait_time", "pacing_of", "rate_of", "task_rate"]
 
-_TaskSet: Any = TaskSet
-_plain_wait = _TaskSet.wait
+_made: Any = constant_pacing(1)
+_PACING: CodeType = _made.__code__  # every wait time that Locust paces runs this
+_NESTED_MAX = 10
+
+
+def pacing_of(function: Any) -> float | None:
+    """The seconds that a wait time leaves between two tasks; None where it has no schedule.
+
+    Args:
+        function: what ``constant_pacing`` or ``constant_throughput`` made, also bound to a user or
+            wrapped in `functools.partial`; or anything else.
+    """
+    if isinstance(function, partial):
+        function = function.func
+    function = getattr(function, "__func__", function)
+    if getattr(function, "__code__", None) is not _PACING:
+        return None
+    return float(function.__closure__[0].cell_contents)
 
 
 def _closure(function: Any) -> Mapping[str, Any]:
@@ -41,6 +60,8 @@ def describe_wait_time(user_class: type[Any]) -> str:
     function = _wait_time_of(user_class)
     if function is None:
         return "none"
+    if (pacing := pacing_of(function)) is not None:
+        return _paced(pacing)
     values = _closure(function)
     match _maker(function):
         case "between":
@@ -49,8 +70,6 @@ def describe_wait_time(user_class: type[Any]) -> str:
             return f"constant({values['wait_time']:g})"
         case "poisson":
             return f"poisson({values['rate']:g})"
-        case "constant_pacing" | "constant_throughput":
-            return _paced(float(values["wait_time"]))
     return "custom"
 
 
@@ -63,8 +82,26 @@ def _paced(pacing_s: float) -> str:
 
 
 def _wait_time_of(user_class: type[Any]) -> Callable[..., float] | None:
-    """The wait time function as it stands in the class or a base, unbound."""
-    for base in user_class.__mro__:
+    """The wait time that a class' users follow, unbound; None where there is none.
+
+    It is the user class' own, unless all that its users do is run one TaskSet which has one.
+    """
+    function = _own_wait_time(user_class)
+    tasks = getattr(user_class, "tasks", ())
+    for _ in range(_NESTED_MAX):
+        if len(only := set(tasks)) != 1:
+            break
+        (task,) = only
+        if not (isinstance(task, type) and issubclass(task, TaskSet)):
+            break
+        function = _own_wait_time(task) or function
+        tasks = task.tasks
+    return function
+
+
+def _own_wait_time(owner: type[Any]) -> Callable[..., float] | None:
+    """The wait time as it stands in a user class or TaskSet, or a base of it."""
+    for base in owner.__mro__:
         if "wait_time" in vars(base):
             function = vars(base)["wait_time"]
             return None if base.__module__.startswith("locust.") else function
@@ -73,11 +110,24 @@ def _wait_time_of(user_class: type[Any]) -> Callable[..., float] | None:
 
 def task_rate(user_class: type[Any]) -> float | None:
     """Tasks per second that one user of the class is meant to run; None without a schedule."""
-    function = _wait_time_of(user_class)
-    if _maker(function) not in ("constant_pacing", "constant_throughput"):
+    pacing = pacing_of(_wait_time_of(user_class))
+    return 1 / pacing if pacing else None
+
+
+def rate_of(user_classes: Iterable[type[Any]], users: Mapping[str, float]) -> float | None:
+    """Tasks per second that users are meant to run together.
+
+    Args:
+        user_classes: all user classes of the run.
+        users: how many there are of each, by the class' name.
+
+    Returns:
+        None where no class has a schedule.
+    """
+    rates = {each.__name__: rate for each in user_classes if (rate := task_rate(each))}
+    if not rates:
         return None
-    pacing = float(_closure(function)["wait_time"])
-    return 1 / pacing if pacing > 0 else None
+    return sum(users.get(name, 0) * rate for name, rate in rates.items())
 
 
 def client_of(user_class: type[Any]) -> Literal["HttpUser", "FastHttpUser", "other"]:
@@ -85,43 +135,3 @@ def client_of(user_class: type[Any]) -> Literal["HttpUser", "FastHttpUser", "oth
     if issubclass(user_class, FastHttpUser):
         return "FastHttpUser"
     return "HttpUser" if issubclass(user_class, HttpUser) else "other"
-
-
-class Pace:
-    """Tasks wanted and tasks run by paced users, counted over a run.
-
-    Wanted is the number of users integrated over time, so ramps and load shapes need no special
-    case; run is counted where every task of every TaskSet ends: in ``TaskSet.wait``.
-    """
-
-    def __init__(self) -> None:
-        self.wanted = 0.0
-        self.run = 0
-        self._rates: dict[str, float] = {}
-        self._users: dict[str, int] = {}
-        self._paced: dict[type[Any], bool] = {}
-
-    def start(self, user_classes: list[type[Any]]) -> None:
-        """Begin to count for these user classes."""
-        self.wanted, self.run, self._users = 0.0, 0, {}
-        self._rates = {c.__name__: rate for c in user_classes if (rate := task_rate(c))}
-        self._paced = {c: c.__name__ in self._rates for c in user_classes}
-        pace = self
-
-        def wait(self: Any) -> None:
-            if pace._paced.get(type(self._user)):
-                pace.run += 1
-            _plain_wait(self)
-
-        _TaskSet.wait = wait
-
-    def stop(self) -> None:
-        """Count no longer."""
-        _TaskSet.wait = _plain_wait
-
-    def tick(self, users_by_class: Mapping[str, int], seconds: float) -> None:
-        """So long after the last call so many users are there; in between it was on a line."""
-        for name, rate in self._rates.items():
-            now = users_by_class.get(name, 0)
-            self.wanted += (self._users.get(name, 0) + now) / 2 * rate * seconds
-            self._users[name] = now

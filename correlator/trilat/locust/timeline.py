@@ -4,14 +4,14 @@ A Locust user's socket work runs in the greenlet that Locust timed the request i
 do these bytes belong to" is answered by the current greenlet: no client library has to be known.
 
 One request may take several exchanges (a redirect, a connection found dead and tried again). Each
-is marked with a span of its own. The marks kept here always describe the latest exchange; what the
-earlier ones spent outside the generator adds up in ``prior_ns``.
+is marked with a span of its own. The marks kept here always describe the latest exchange; those of
+the ones before it are set aside in ``earlier``.
 """
 
 from __future__ import annotations
 
 from time import perf_counter_ns, time_ns
-from typing import Any
+from typing import Any, NamedTuple
 
 from greenlet import getcurrent
 
@@ -20,12 +20,17 @@ from trilat.agent.records import UNKNOWN
 from trilat.agent.stamp import EMPTY
 from trilat.agent.tcp import RECEIVE_STAMP
 
-__all__ = ["Timeline", "attach", "current"]
+from .earlier import EARLIER_MAX, Exchange
+from .heads import is_request
+
+__all__ = ["Due", "Timeline", "attach", "current"]
 
 _SENT = int(MarkFlag.SENT)
 _ANSWERED = int(MarkFlag.ANSWERED)
 _CONNECTED = int(MarkFlag.CONNECTED)
 _TLS = int(MarkFlag.TLS)
+_BROKEN = int(MarkFlag.BROKEN)
+_TUNNEL = int(MarkFlag.TUNNEL)
 _unpack_stamp = RECEIVE_STAMP.unpack
 
 
@@ -41,15 +46,31 @@ def attach(timeline: Timeline | None) -> None:
     greenlet.trilat_timeline = timeline
 
 
+class Due(NamedTuple):
+    """When a task was to start; its greenlet carries it as ``trilat_due`` up to a request.
+
+    Attributes:
+        intended_ns: instant of `time.perf_counter_ns`; -1: the user has no schedule.
+        missed: tasks that the schedule wanted since then, and that were never started.
+    """
+
+    intended_ns: int
+    missed: int
+
+
 class Timeline:
     """Marks of one request. Instants are `time.perf_counter_ns`, -1 where not reached.
 
     A plain class with slots, written by the socket layer: this is the hottest code of the project.
+    ``earlier`` is there once ``exchanges`` is above 1, ``ended`` once `MarkFlag.BROKEN` is set.
     """
 
     __slots__ = (
         "connect_began",
         "connect_ns",
+        "due",
+        "earlier",
+        "ended",
         "exchanges",
         "first_lay",
         "first_read",
@@ -88,19 +109,24 @@ class Timeline:
         self.handshake_lay_ns = -1  # -1: no TLS handshake is going on
         self.prior_ns = 0
         self.stamp = EMPTY
+        self.due: Due | None = None  # known of a task's first request
         self.recorded = False
 
-    def begins_exchange(self, socket_id: int) -> bool:
-        """Whether bytes about to be sent begin an exchange; if so, it is begun."""
+    def begins_exchange(self, socket_id: int, data: Any) -> bool:
+        """Whether bytes about to be sent begin an exchange; if so, it is begun.
+
+        Those that go where an answer has begun are the rest of a body, unless they are a request's
+        head: after ``100 Continue``, or where a service answers before it has read all.
+        """
         if self.sent >= 0:
-            if not self.turned and self.socket_id == socket_id:
+            if self.socket_id == socket_id and not (self.turned and is_request(data)):
                 return False
             self._end_exchange()
         self.socket_id = socket_id
         self.flags |= _SENT
         return True
 
-    def received(self, size: int, ancillary: list[tuple[int, int, bytes]]) -> bool:
+    def received(self, ancillary: list[tuple[int, int, bytes]]) -> bool:
         """Bytes were read from a plain socket, with the kernel's stamp of the last one.
 
         Returns:
@@ -108,8 +134,6 @@ class Timeline:
         """
         now = perf_counter_ns()
         self.turned = True
-        if not size:  # the end of the stream carries no stamp
-            return False
         self.last_read = now
         self.read_wall = wall = time_ns()
         if ancillary:
@@ -124,7 +148,7 @@ class Timeline:
         self.flags |= _ANSWERED
         return True
 
-    def received_tls(self, size: int) -> bool:
+    def received_tls(self) -> bool:
         """Bytes came out of OpenSSL.
 
         The stamp is that of the last segment that was seen to lie there. One from before the
@@ -137,12 +161,10 @@ class Timeline:
         wall = time_ns()
         now = perf_counter_ns()
         self.turned = True
-        if not size:
-            return False
         self.last_read = now
         self.read_wall = wall
         lay = wall - self.peeked_wall
-        self.last_lay = lay if self.peeked_wall and 0 <= lay <= now - self.sent else UNKNOWN
+        self.last_lay = lay if self.peeked_wall > 0 and 0 <= lay <= now - self.sent else UNKNOWN
         if self.first_read >= 0:
             return False
         self.first_read = now
@@ -158,14 +180,54 @@ class Timeline:
 
     def waited_for_bytes(self) -> None:
         """A wait for bytes under TLS ended; in a handshake, what they lay is the generator's."""
-        if self.handshake_lay_ns >= 0 and self.peeked_wall:
+        if self.handshake_lay_ns >= 0 and self.peeked_wall > 0:
             self.handshake_lay_ns += max(time_ns() - self.peeked_wall, 0)
 
+    def interim(self) -> None:
+        """What was read is an interim answer (1xx): the one that counts is still to come."""
+        self.first_read = self.last_read = -1
+        self.first_lay = self.last_lay = UNKNOWN
+        self.flags &= ~_ANSWERED
+        self.turned = False
+
+    def closed(self, *, waited: bool) -> None:
+        """The other side has closed the connection, which carries no stamp.
+
+        Args:
+            waited: whether that was waited for, or had come before it was asked for.
+        """
+        if self.first_read < 0:
+            self.broke_off()
+            return
+        now = perf_counter_ns()
+        self.turned = True
+        if waited or self.last_lay < 0:
+            self.last_lay = UNKNOWN
+        else:
+            self.last_lay += now - self.last_read
+        self.last_read = now
+        self.read_wall = time_ns()
+
+    def broke_off(self) -> None:
+        """Waiting for bytes ended without any: a timeout, a connection that was reset."""
+        self.turned = True
+        self.flags |= _BROKEN
+        self.ended = perf_counter_ns()
+
+    def asks_for_tunnel(self) -> None:
+        """The exchange that was begun is one with a proxy, and a part of making the connection."""
+        self.flags |= _TUNNEL
+
     def connecting(self) -> None:
-        """A connection is being made for this request."""
+        """A connection is being made for this request; of several addresses the first counts."""
         if self.sent >= 0:
             self._end_exchange()
-        self.connect_began = perf_counter_ns()
+        if self.connect_began < 0:
+            self.connect_began = perf_counter_ns()
+
+    def not_connected(self, took_ns: int) -> None:
+        """An address could not be reached; what that took is part of a connection to the next."""
+        self.connect_ns += took_ns
 
     def connected(self, network_ns: int) -> None:
         """A connection, or the TLS handshake on it, took this long outside the generator."""
@@ -173,12 +235,48 @@ class Timeline:
         self.flags |= _CONNECTED
 
     def _end_exchange(self) -> None:
-        read = self.last_read
-        ended = read - max(self.last_lay, 0) if read >= 0 else perf_counter_ns()
-        self.prior_ns += max(ended - self.sent, 0)
-        self.exchanges += 1
+        if self.flags & _BROKEN:
+            ended = arrived = self.ended
+        elif self.last_read >= 0:
+            ended = self.last_read
+            arrived = ended - max(self.last_lay, 0)
+        else:  # sending failed
+            ended = arrived = perf_counter_ns()
+        outside_ns = max(arrived - self.sent, 0)
+        if self.flags & _TUNNEL:
+            self.connect_ns += outside_ns
+            self.flags = _CONNECTED
+        else:
+            self._set_aside(ended)
+            self.prior_ns += self.connect_ns + outside_ns
+            self.exchanges += 1
+            self.connect_began, self.connect_ns = -1, 0
+            self.flags = 0
+        self.trace_high = self.trace_low = self.span = 0
         self.sent = self.first_read = self.last_read = -1
         self.first_lay = self.last_lay = UNKNOWN
         self.turned = False
         self.stamp = EMPTY
-        self.flags &= ~(_ANSWERED | _SENT)
+
+    def _set_aside(self, ended: int) -> None:
+        if self.exchanges == 1:
+            self.earlier: list[Exchange] = []
+        if len(self.earlier) == EARLIER_MAX:
+            return  # from here on, prior_ns is all that is known
+        self.earlier.append(
+            Exchange(
+                self.flags,
+                self.trace_high,
+                self.trace_low,
+                self.span,
+                ended,
+                self.connect_ns,
+                self.sent,
+                self.first_read,
+                self.first_lay,
+                self.last_read,
+                self.last_lay,
+                self.read_wall,
+                self.stamp,
+            )
+        )

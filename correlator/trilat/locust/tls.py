@@ -16,7 +16,9 @@ from trilat.agent.tcp import HAS_KERNEL_STAMPS
 
 from . import faults
 from .answer import take_stamp
-from .sockets import cut_in_place, enable_stamps, peek, send_marked
+from .reading import cut_in_place
+from .sending import send_marked
+from .sockets import enable_stamps, peek
 from .timeline import current
 
 __all__ = ["install"]
@@ -26,6 +28,7 @@ _plain_send = _SSLSocket.send
 _plain_read = _SSLSocket.read
 _plain_wait = _SSLSocket._wait
 _plain_handshake = _SSLSocket.do_handshake
+_NO_STAMP = -1
 _state = {"peeks": HAS_KERNEL_STAMPS}
 
 
@@ -40,7 +43,7 @@ def install(*, kernel_stamps: bool = HAS_KERNEL_STAMPS) -> None:
 
 def _send(self: Any, data: Any, flags: int = 0, **kwargs: Any) -> int:
     timeline = current()
-    if timeline is None or not self._sslobj or not timeline.begins_exchange(id(self)):
+    if timeline is None or not self._sslobj or not timeline.begins_exchange(id(self), data):
         plain: int = _plain_send(self, data, flags, **kwargs)
         return plain
     return send_marked(_plain_send, self, timeline, data, flags, **kwargs)
@@ -52,10 +55,17 @@ def _read(self: Any, nbytes: int = 2014, buffer: Any = None) -> Any:
         return _plain_read(self, nbytes, buffer)
     if _state["peeks"]:
         peek(timeline, self._sock)
-    result = _plain_read(self, nbytes, buffer)
+    try:
+        result = _plain_read(self, nbytes, buffer)
+    except BaseException:
+        if self.timeout != 0.0:
+            timeline.broke_off()
+        raise
     try:
         size = result if buffer is not None else len(result)
-        if timeline.received_tls(size):
+        if not size and timeline.first_read < 0:
+            timeline.closed(waited=True)
+        elif timeline.received_tls():
             if buffer is not None:
                 return cut_in_place(timeline, buffer, size)
             begin, end = take_stamp(timeline, result)
@@ -70,7 +80,8 @@ def _wait(self: Any, watcher: Any, timeout_exc: Any = None) -> None:
     if watcher is self._read_event and _state["peeks"]:
         timeline = current()
         if timeline is not None:
-            peek(timeline, self._sock)
+            if peek(timeline, self._sock):
+                timeline.peeked_wall = _NO_STAMP
             timeline.waited_for_bytes()
 
 

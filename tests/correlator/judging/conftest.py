@@ -10,9 +10,13 @@ import pytest
 from trilat.agent.journal import JournalWriter
 from trilat.agent.layout import NAME, Kind, MarkFlag
 from trilat.agent.stamp import STAMP
+from trilat.correlator.finish import finish
 from trilat.correlator.frames import EXCHANGE_DTYPE
 from trilat.correlator.manifest import Manifest
 from trilat.correlator.pipeline import Attributor
+from trilat.correlator.rundir import RunDirectory
+
+from .samples import BEGIN_S, Finish
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -88,11 +92,13 @@ def _rows(group: Mapping[str, Any], name_id: int) -> npt.NDArray[np.void]:
     service, network = service * matched, network * matched
     arrived = send + service + network + other
     out = np.minimum(network, 100_000)  # the rest is on the way back, where there is no queue
-    started = np.arange(n, dtype=np.int64) * (10**10 // n)
+    together = group.get("together", 1)
+    started = np.arange(n, dtype=np.int64) // together * together * (10**10 // n)
     rows = np.zeros(n, EXCHANGE_DTYPE)
     rows["kind"] = Kind.EXCHANGE
     flags = np.where(marked, MarkFlag.SENT | MarkFlag.ANSWERED, MarkFlag.UNMARKED)
-    rows["flags"] = flags | _values(group, "failed", default=False) * int(MarkFlag.FAILED)
+    flags = flags | _values(group, "failed", default=False) * int(MarkFlag.FAILED)
+    rows["flags"] = flags | MarkFlag.FIRST
     rows["name_id"] = name_id
     rows["span"] = np.arange(1, n + 1)
     rows["started_wall_ns"] = STARTED_WALL_NS + started
@@ -103,7 +109,8 @@ def _rows(group: Mapping[str, Any], name_id: int) -> npt.NDArray[np.void]:
     rows["first_lay_ns"] = rows["last_lay_ns"] = read if group.get("stamped", True) else -1
     rows["read_wall_ns"] = rows["started_wall_ns"] + arrived + read
     rows["hub_lag_ns"] = -1
-    rows["lateness_ns"] = -1
+    rows["lateness_ns"] = ns("lateness") if "lateness" in group else -1
+    rows["missed"] = _values(group, "missed", 0)
     rows["service_span"] = rows["span"] * matched
     rows["service_called_wall_ns"] = (rows["started_wall_ns"] + send + out) * matched
     rows["service_app_ns"] = service
@@ -130,9 +137,10 @@ def make_book() -> Callable[..., SketchBook]:
     Each group is one endpoint: ``n`` requests, and for all or each of them the milliseconds of
     ``service``, ``network``, ``generator`` (before sending), ``read`` (generator, after arrival)
     and ``unattributed``; ``blocked`` where the service tells of its event loop; whether it is
-    ``matched``, ``marked``, ``failed``; ``method``, ``name``; ``far`` for a service on another host
-    whose kernel tells nothing of its queue; ``stamped`` false for a generator whose kernel tells
-    nothing of arrivals.
+    ``matched``, ``marked``, ``failed``; ``together`` where so many start in one instant;
+    ``lateness`` (ms) and ``missed`` where there is a schedule; ``method``, ``name``; ``far`` for a
+    service on another host whose kernel tells nothing of its queue; ``stamped`` false for a
+    generator whose kernel tells nothing of arrivals.
     """
 
     def make(*groups: Mapping[str, Any]) -> SketchBook:
@@ -149,7 +157,10 @@ def make_book() -> Callable[..., SketchBook]:
 
 @pytest.fixture
 def write_journal() -> Callable[..., None]:
-    """Write groups of requests (as for `make_book`) to the journal of one process."""
+    """Write groups of requests (as for `make_book`) to the journal of one process.
+
+    A group of ``facts`` alone begins a new file that says these, too.
+    """
     stamp_at = EXCHANGE_DTYPE.fields["service_span"][1] if EXCHANGE_DTYPE.fields else 0
     before = EXCHANGE_DTYPE.names.index("service_span") if EXCHANGE_DTYPE.names else 0
 
@@ -160,6 +171,9 @@ def write_journal() -> Callable[..., None]:
         facts |= options.pop("facts", {})
         writer = JournalWriter(directory, f"generator-{process}", facts, **options)
         for group in groups:
+            if "facts" in group:
+                writer.begin_file(group["facts"])
+                continue
             number = writer.name_id(_text(group))
             for row in _rows(group, number):
                 stamp = row.tobytes()[stamp_at : stamp_at + STAMP.size]
@@ -168,3 +182,19 @@ def write_journal() -> Callable[..., None]:
         writer.close()
 
     return write
+
+
+@pytest.fixture
+def finished(
+    tmp_path: Path, make_manifest: Callable[..., Manifest], make_book: Callable[..., SketchBook]
+) -> Finish:
+    """Finish a run of so many seconds with the samples that lie in ``samples``."""
+
+    def finished(*groups: Mapping[str, Any], seconds: int = 10, **changes: Any) -> dict[str, Any]:
+        rundir = RunDirectory(tmp_path)
+        ended = {"ended_wall_ns": (BEGIN_S + seconds) * 10**9, "measured_s": float(seconds)}
+        manifest = make_manifest(**(ended | changes))
+        finish(rundir, manifest, make_book(*(groups or [{"n": 1000, "service": 20.0}])))
+        return rundir.read_result()  # valid against the schema
+
+    return finished

@@ -49,7 +49,8 @@ def test_a_sound_run(checks: Callable[..., dict[str, Check]]) -> None:
     """Every check of a sound run is ok or has nothing to look at, and none asks for anything."""
     found = checks({}, "p95<=50ms")
     assert list(found) == [
-        *("E001", "E002", "E003", "E004", "G001", "G002", "G003", "G004", "S001", "S002", "S003")
+        *("E001", "E002", "E003", "E004", "G001", "G002", "G003", "G004", "L001", "L002"),
+        *("S001", "S002", "S003"),
     ]
     assert {each["outcome"] for each in found.values()} == {"ok", "skipped"}
     assert {each["remedy"] for each in found.values()} == {""}
@@ -95,7 +96,7 @@ def test_remedies_fit_the_run(
     checks: Callable[..., dict[str, Check]],
 ) -> None:
     """Only what the run has not done yet is asked for, and only for a cause that it shows."""
-    remedy = checks({"generator": 40.0}, **manifest)["G001"]["remedy"]
+    remedy = checks({"generator": 40.0, "together": 50}, **manifest)["G001"]["remedy"]
     assert all(text in remedy for text in says)
     assert not any(text in remedy for text in says_not)
 
@@ -127,7 +128,7 @@ def test_generator_cpu(
         ({}, None, None, "skipped", ""),
         ({}, 100.0, 96.0, "ok", ""),
         ({}, 100.0, 60.0, "fail", "more users share the rate"),
-        ({"generator": 40.0}, 2000.0, 1000.0, "fail", "FastHttpUser"),
+        ({"generator": 40.0, "together": 50}, 2000.0, 1000.0, "fail", "FastHttpUser"),
         ({"service": 60.0}, 2000.0, 1000.0, "fail", "why the service is slow"),
     ],
 )
@@ -171,8 +172,11 @@ def test_users_in_step(
 ) -> None:
     """A long wait before sending on an idle processor is users that fire together."""
     facts = None if cpu is None else {"mean": cpu, "max": cpu}
-    check = checks({"generator": generator}, generator_cpu_percent=facts)["G004"]
+    group = {"generator": generator, "together": 50}
+    check = checks(group, generator_cpu_percent=facts)["G004"]
     assert check["outcome"] == outcome
+    if outcome != "skipped":
+        assert "48.5 more start than with independent users" in check["evidence"]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,40 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trilat.correlator.book import SketchBook
 from trilat.correlator.curves import POINTS_MAX, columns
-from trilat.correlator.finish import finish
+from trilat.correlator.generator import generator_figures
 from trilat.correlator.growth import growth_of
-from trilat.correlator.manifest import Manifest
-from trilat.correlator.rundir import RunDirectory
 from trilat.correlator.sampled import Window, read_sampled
 from trilat.correlator.sampled_sections import generator_section, service_section
 from trilat.correlator.service import figures_of, spread_of
 from trilat.correlator.validate import check, result_schema
 
-BEGIN_S = 1_700_000_000
+from .samples import BEGIN_S, Finish, check_of, vitals, write
+
 Line = dict[str, Any]
-Finish = Callable[..., dict[str, Any]]
-
-
-def write(directory: Path, name: str, lines: Iterable[Mapping[str, Any]], **facts: Any) -> None:
-    """A file of samples; lines have a ``t``, the seconds since the run's start."""
-    head = {
-        "schema": "trilat.samples/1",
-        "side": "service",
-        "host": 7,
-        "host_name": "web-1",
-        "pid": 100,
-        "instance": 1,
-        "python": "3.11.9",
-    }
-    written = [head | facts]
-    for line in lines:
-        at = line["t"]
-        written.append({"kind": "vitals", "wall_s": BEGIN_S + at, "monotonic_s": at} | dict(line))
-    text = "".join(json.dumps(line) + "\n" for line in written)
-    directory.mkdir(exist_ok=True)
-    (directory / name).write_text(text)
 
 
 def block(at: float, took_ms: float, line: int = 12, **changes: Any) -> Line:
@@ -59,35 +35,6 @@ def block(at: float, took_ms: float, line: int = 12, **changes: Any) -> Line:
         "function": "pay",
         "stack": ["shop/app.py:40 route", f"shop/app.py:{line} pay"],
     } | changes
-
-
-def vitals(seconds: int, **figures: Callable[[int], Any]) -> list[Line]:
-    """A sample each second; each figure is a function of the second."""
-    return [
-        {"t": second} | {name: value(second) for name, value in figures.items()}
-        for second in range(1, seconds + 1)
-    ]
-
-
-@pytest.fixture
-def finished(
-    tmp_path: Path, make_manifest: Callable[..., Manifest], make_book: Callable[..., SketchBook]
-) -> Finish:
-    """Finish a run of so many seconds with the samples that lie in ``samples``."""
-
-    def finished(*groups: Mapping[str, Any], seconds: int = 10, **changes: Any) -> dict[str, Any]:
-        rundir = RunDirectory(tmp_path)
-        ended = {"ended_wall_ns": (BEGIN_S + seconds) * 10**9, "measured_s": float(seconds)}
-        manifest = make_manifest(**(ended | changes))
-        finish(rundir, manifest, make_book(*(groups or [{"n": 1000, "service": 20.0}])))
-        return rundir.read_result()  # valid against the schema
-
-    return finished
-
-
-def check_of(result: Mapping[str, Any], identity: str) -> dict[str, Any]:
-    """One check of a result."""
-    return next(each for each in result["checks"] if each["id"] == identity)
 
 
 def test_a_run_without_samples(finished: Finish) -> None:
@@ -280,12 +227,15 @@ HOSTILE = st.one_of(
 KEYS = (
     *("rss_bytes", "loop_lag_max_ms", "loop_blocked_ms", "cpu_percent", "throttled_ms"),
     *("memory_limit_bytes", "steal_percent", "gc_pause_ms", "in_flight", "took_ms", "file"),
-    *("line", "function", "stack", "requests", "p95_ms"),
+    *("line", "function", "stack", "requests", "p95_ms", "count", "max_ms"),
+    *("hub_lag_ms", "hub_lag_max_ms", "hub_lag_spans_ms", "hub_blocked_ms", "cpu_wait_ms"),
+    *("fds", "fds_limit", "ports_taken", "ports_available", "ports_time_wait"),
+    *("connections_opened", "pool_waits", "pool_wait_ms", "pool_wait_max_ms", "gc_pause_max_ms"),
 )
 
 
 @given(st.data())
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=60)
 def test_whatever_stands_in_samples(tmp_path_factory: pytest.TempPathFactory, data: Any) -> None:
     """Values of the wrong type or size make no error and no figure that is not one."""
     directory = tmp_path_factory.mktemp("samples")
@@ -299,8 +249,9 @@ def test_whatever_stands_in_samples(tmp_path_factory: pytest.TempPathFactory, da
     root = result_schema()
     service = service_section(sampled, figures_of(sampled))
     check(service, root["$defs"]["service"], root, "service")
-    check(generator_section(sampled), root["$defs"]["generator"], root, "generator")
-    json.dumps(service, allow_nan=False)
+    generator = generator_section(sampled, generator_figures(sampled))
+    check(generator, root["$defs"]["generator"], root, "generator")
+    json.dumps([service, generator], allow_nan=False)
 
 
 @given(st.integers(1, 3000), st.integers(2, 50))

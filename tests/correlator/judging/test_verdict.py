@@ -549,7 +549,7 @@ def test_bursts_of_the_generator_are_told(
     make_book: Callable[..., SketchBook], make_manifest: Callable[..., Manifest]
 ) -> None:
     """A service that fails under users in step is told to be asked again without bursts."""
-    groups = [_group(service=60.0, generator=40.0)]
+    groups = [_group(service=60.0, generator=40.0, together=50)]
     verdict = _judge(make_book, make_manifest(), "p95<=50ms", groups=groups)
     assert verdict.cause == "service"
     assert verdict.warnings[0].startswith("The users fire in the same instant")

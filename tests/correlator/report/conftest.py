@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import random
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -232,7 +234,16 @@ def example_checks(generator_share: float) -> list[dict[str, str]]:
 
 
 def example_result(load: float = 1.0) -> dict[str, Any]:
-    """A result of three endpoints; `load` 1 saturates the generator, 0.04 leaves it idle."""
+    """A result of three endpoints, a test's own to change.
+
+    Args:
+        load: 1 saturates the generator, 0.04 leaves it idle.
+    """
+    return copy.deepcopy(_simulated(load))
+
+
+@cache
+def _simulated(load: float) -> dict[str, Any]:
     chance = random.Random(7)
     saturated = load > 0.5
     items = simulate(20.9, 1400, load, chance)

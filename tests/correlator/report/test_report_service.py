@@ -69,9 +69,9 @@ def test_curves_are_told_apart(sampled: dict[str, Any]) -> None:
         f"service web-1:{100 + number}" for number in range(PROCESSES)
     ]
     assert len({(curve.shade, curve.dash) for curve in memory.curves}) == PROCESSES
-    assert "Service held back by its CPU limit" not in charts
+    assert "Held back by a CPU limit" not in charts
     assert [curve.side for curve in charts["Requests per second"].curves] == [Side.GENERATOR]
-    lag = charts["Longest lag of the service's event loop"].curves[0]
+    lag = charts["Longest lag of the event loop"].curves[0]
     assert len(lag.values) <= SECONDS // 4
     assert max(value or 0.0 for value in lag.values) == pytest.approx(210.0)
     assert lag.elapsed_s[-1] == SECONDS
@@ -83,6 +83,18 @@ def test_shares_are_of_all_blocks(sampled: dict[str, Any]) -> None:
     assert first.share == pytest.approx(0.8)
     assert first.place == "shop/app.py:12"
     assert second.place == "(not seen)"
+
+
+def test_places_that_are_no_lines_are_explained(sampled: dict[str, Any]) -> None:
+    """Whoever looks for the line that is to blame learns that there is none; others do not."""
+    sampled["service"]["blocked"][0] |= {"file": "(no callback)", "line": 0, "function": ""}
+    for text in (page_of(sampled), printed(sampled, 120)):
+        assert "(no callback): no line blocked the loop." in text
+        assert "(not seen): the line is not known" in text
+    del sampled["service"]["blocked"][1]
+    for text in (page_of(sampled), printed(sampled, 120)):
+        assert "(no callback): no line blocked the loop." in text
+        assert "(not seen)" not in text
 
 
 def test_hostile_texts_are_only_text(sampled: dict[str, Any]) -> None:

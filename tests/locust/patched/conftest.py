@@ -33,3 +33,21 @@ def _kernel_stamps_are_on() -> Iterator[None]:
         else:
             raise RuntimeError("the kernel gives no receive stamps")
         yield
+
+
+@pytest.fixture
+def marking() -> Iterator[None]:
+    """Requests are marked; nothing of our own fails unless a test says so."""
+    import gevent  # noqa: PLC0415 - as above
+
+    from trilat.locust import faults  # noqa: PLC0415
+    from trilat.locust.marker import marker  # noqa: PLC0415
+    from trilat.locust.timeline import attach  # noqa: PLC0415
+
+    faults.counts.clear()
+    marker.start("0123456789ab")
+    yield
+    marker.stop()
+    attach(None)
+    gevent.sleep(0.01)  # gevent closes what is waited on in its next round
+    assert not faults.counts

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import ssl
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import gevent
@@ -17,97 +14,24 @@ import trustme
 
 from trilat.agent import stamp
 from trilat.agent.layout import MarkFlag
-from trilat.agent.marking import trace_context
-from trilat.agent.records import UNKNOWN, ServiceMarks
-from trilat.locust import faults, sockets, tls
+from trilat.agent.records import UNKNOWN
+from trilat.locust import faults, reading, sending, sockets, tls
 from trilat.locust.marker import marker
-from trilat.locust.timeline import Timeline, attach
+from trilat.locust.timeline import Timeline
 
-REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
-BLOCKED_S = 0.06
+from .servers import (
+    BLOCKED_S,
+    REQUEST,
+    answer_to,
+    block,
+    dial,
+    echo,
+    opened,
+    read_head,
+    serving,
+)
 
-
-@pytest.fixture(autouse=True)
-def _marking() -> Iterator[None]:
-    """Requests are marked; nothing of our own fails unless a test says so."""
-    faults.counts.clear()
-    marker.start("0123456789ab")
-    yield
-    marker.stop()
-    attach(None)
-    gevent.sleep(0.01)  # gevent closes what is waited on in its next round
-    assert not faults.counts
-
-
-def answer_to(head: bytes) -> bytes:
-    """A small answer with the stamp that the request's marks ask for."""
-    line = next(x for x in head.split(b"\r\n") if x.startswith(b"traceparent: "))
-    context = trace_context(line.removeprefix(b"traceparent: "))
-    assert context is not None
-    marks = ServiceMarks(context[2], time.time_ns(), 5, UNKNOWN, 0, 4000, 1, 1)
-    timing = b"server-timing: " + stamp.encode(marks)  # app;dur=…, queue;dur=…, trilat;desc=…
-    return b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n" + timing + b"\r\n\r\nok"
-
-
-def read_head(connection: Any) -> bytes:
-    """Everything up to the empty line."""
-    head = b""
-    while b"\r\n\r\n" not in head:
-        chunk = connection.recv(4096)
-        if not chunk:
-            return head
-        head += chunk
-    return head
-
-
-@contextmanager
-def serving(handle: Callable[[Any], None], **options: Any) -> Iterator[tuple[str, int]]:
-    """A server whose connections go to ``handle``, each in a greenlet."""
-    handlers = []
-
-    def handle_and_close(connection: Any, _: Any) -> None:
-        handlers.append(gevent.getcurrent())
-        with connection:
-            handle(connection)
-
-    server = gevent.server.StreamServer(("127.0.0.1", 0), handle_and_close, **options)
-    server.start()
-    try:
-        assert server.server_port is not None
-        yield "127.0.0.1", server.server_port
-    finally:
-        server.stop()
-        gevent.joinall(handlers, timeout=10)
-
-
-@contextmanager
-def dial(address: tuple[str, int]) -> Iterator[Any]:
-    """A connection, closed at the end."""
-    connection = gevent.socket.create_connection(address)
-    try:
-        yield connection
-    finally:
-        connection.close()
-
-
-def opened() -> Timeline:
-    """A timeline in the current greenlet."""
-    timeline = Timeline()
-    attach(timeline)
-    return timeline
-
-
-def block(seconds: float) -> None:
-    """Keep the hub from running anything else."""
-    until = time.perf_counter() + seconds
-    while time.perf_counter() < until:
-        pass
-
-
-def echo(connection: Any) -> None:
-    """Answer each request with its stamp."""
-    while head := read_head(connection):
-        connection.sendall(answer_to(head))
+pytestmark = pytest.mark.usefixtures("marking")
 
 
 def test_a_request_has_its_marks_in_order_and_its_stamp() -> None:
@@ -292,9 +216,9 @@ def test_marks_get_out_whole_through_a_socket_that_takes_little_at_a_time() -> N
         return len(taken)
 
     timeline = opened()
-    timeline.begins_exchange(1)
+    timeline.begins_exchange(1, b"")
     rest = memoryview(REQUEST)
-    rest = rest[sockets.send_marked(stingy, object(), timeline, rest, 0) :]
+    rest = rest[sending.send_marked(stingy, object(), timeline, rest, 0) :]
     while rest:
         rest = rest[stingy(None, rest) :]
     lines = bytes(sent).split(b"\r\n")
@@ -354,7 +278,7 @@ def test_an_error_of_our_own_reaches_nobody(place: str, monkeypatch: pytest.Monk
     if place == "marker":
         monkeypatch.setattr(type(marker), "lines", broken)
     elif place == "take_stamp":
-        monkeypatch.setattr(sockets, "take_stamp", broken)
+        monkeypatch.setattr(reading, "take_stamp", broken)
     else:
         monkeypatch.setattr(Timeline, "received", broken)
 

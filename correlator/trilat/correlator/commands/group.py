@@ -8,6 +8,7 @@ import click
 
 from .check import check
 from .collect import collect
+from .correlate import correlate
 from .demo import demo
 from .doctor import doctor
 from .journal import journal
@@ -61,5 +62,5 @@ def trilat(settings: Settings, debug: bool) -> None:
     settings.debug = debug
 
 
-for _command in (run, demo, report, check, collect, doctor, journal):
+for _command in (run, demo, report, check, collect, correlate, doctor, journal):
     trilat.add_command(_command)

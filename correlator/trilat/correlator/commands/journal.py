@@ -119,6 +119,12 @@ def show(
     type=click.Choice(["csv", "jsonl", "parquet"]),
     help="The file's format.  [default: by its name's ending]",
 )
+@click.option(
+    "--attributed",
+    is_flag=True,
+    help="The generators' requests with what their response times are made of, in place of the "
+    "records.",
+)
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
 def export(
     paths: tuple[Path, ...],
@@ -127,11 +133,13 @@ def export(
     failed: bool,
     out: Path,
     kind: str | None,
+    attributed: bool,
     force: bool,
 ) -> int:
     """See `_EXPORT_HELP`."""
     from trilat.correlator.exporting import export as write
     from trilat.correlator.journals import Choice, find_journals
+    from trilat.correlator.requests_file import export_requests
 
     format_ = kind or _SUFFIXES.get(out.suffix.lower())
     if format_ is None:
@@ -140,6 +148,12 @@ def export(
     choice = Choice(run, failed, side)
     files = find_journals(paths)
     _check_target(out, files, force=force)
+    if attributed:
+        if side == "service":
+            raise UsageError("--attributed is of generators' requests; leave --side service out")
+        written = export_requests(files, out, format_, run=run, failed=failed)  # type: ignore[arg-type]
+        click.echo(f"{out}: {written:,} requests")
+        return 0
     side = side or _only_side(files)
     written = write(_tables(files, choice), side, out, format_)  # type: ignore[arg-type]
     click.echo(f"{out}: {written:,} records")

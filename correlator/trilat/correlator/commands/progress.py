@@ -137,7 +137,7 @@ def describe(figures: Mapping[str, Any], run_time_s: float | None) -> str:
     if (users := number(figures.get("users"))) is not None:
         parts.append(f"{count(int(users))} users")
     target = number(figures.get("target_rate_per_s"))
-    wanted = f" of {rate(target)}/s" if target else ""
+    wanted = f" of {rate(target)}/s" if target else " (no rate)"
     parts.append(f"{rate(number(figures.get('rate_per_s')))}/s{wanted}")
     if failures := number(figures.get("failures")):
         parts.append(f"{count(int(failures))} failed")

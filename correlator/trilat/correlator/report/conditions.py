@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from trilat.correlator.report.reading import items, mapping, number, text, texts, whole
+from trilat.correlator.report.schedule import rate_label
 from trilat.correlator.report.text import clean, count, duration, instant, rate
 
 __all__ = ["Group", "conditions"]
@@ -44,11 +45,8 @@ def _load(run: Mapping[str, Any], reached_per_s: float | None) -> Iterator[tuple
     for user_class in items(run, "user_classes"):
         if isinstance(user_class, Mapping):
             yield "User class", _user_class(user_class)
-    wanted = number(run.get("target_rate_per_s"))
-    if wanted is not None:
-        yield "Rate", f"{rate(reached_per_s)}/s of {rate(wanted)}/s wanted"
-    elif reached_per_s is not None:
-        yield "Rate", f"{rate(reached_per_s)}/s, none set as the target"
+    if reached_per_s is not None:
+        yield "Rate", f"{rate(reached_per_s)}/s {rate_label({'run': run})}"
 
 
 def _user_class(user_class: Mapping[str, Any]) -> str:

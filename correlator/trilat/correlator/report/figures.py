@@ -41,6 +41,7 @@ __all__ = [
     "headline",
     "makeup",
     "objectives",
+    "shares_of",
     "total",
 ]
 
@@ -164,11 +165,12 @@ def _endpoint(entry: Mapping[str, Any], title: str) -> EndpointRow:
         service_p95_ms=number(mapping(entry, "service_ms").get("p95")),
         without_generator_p95_ms=number(mapping(entry, "without_generator_ms").get("p95")),
         corrected_p95_ms=number(mapping(entry, "corrected_ms").get("p95")),
-        shares_p95=_shares(mapping(mapping(entry, "shares"), "p95")),
+        corrected_p99_ms=number(mapping(entry, "corrected_ms").get("p99")),
+        shares_p95=shares_of(mapping(mapping(entry, "shares"), "p95")),
     )
 
 
-def _shares(shares: Mapping[str, Any]) -> Shares | None:
+def shares_of(shares: Mapping[str, Any]) -> Shares | None:
     """Shares as they stand in a result, scaled to 1; `None` where nothing was measured."""
     values = [max(number(shares.get(side.value)) or 0.0, 0.0) for side in SIDES]
     largest = max(values)

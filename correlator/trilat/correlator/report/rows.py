@@ -96,7 +96,8 @@ class EndpointRow:
 
     Attributes:
         corrected_p95_ms: p95 counted from the moment at which the schedule wanted a request to
-            start, where the wait time makes a schedule.
+            start, tasks that were never started included; where the wait time makes a schedule.
+        corrected_p99_ms: likewise.
     """
 
     title: str
@@ -111,6 +112,7 @@ class EndpointRow:
     service_p95_ms: float | None
     without_generator_p95_ms: float | None
     corrected_p95_ms: float | None
+    corrected_p99_ms: float | None
     shares_p95: Shares | None
 
 

@@ -8,19 +8,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from trilat.agent.records import Side
 from trilat.correlator.report import figures
 from trilat.correlator.report.composition import composition
 from trilat.correlator.report.conditions import conditions
 from trilat.correlator.report.markup import Html, element, joined
 from trilat.correlator.report.pieces import badge, breakable, section, sentence, share_bar, table
 from trilat.correlator.report.reading import items, mapping, number, text
+from trilat.correlator.report.schedule import rate_label, stage_rows
 from trilat.correlator.report.service_sections import blocking, over_time
-from trilat.correlator.report.text import count, instant, milliseconds, percent, rate
+from trilat.correlator.report.text import MISSING, count, instant, milliseconds, percent, rate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from trilat.correlator.report.rows import CheckRow, EndpointRow
+    from trilat.correlator.report.schedule import StageRow
 
 __all__ = ["body"]
 
@@ -38,8 +41,10 @@ def body(result: Mapping[str, Any]) -> Html:
         _key_figures(result),
         _objectives(result),
         composition(result),
-        blocking(result),
+        blocking(result, Side.SERVICE),
+        blocking(result, Side.GENERATOR),
         _endpoints(result),
+        _stages(result),
         over_time(result),
         _checks(figures.checks(result)),
         _conditions(result),
@@ -93,12 +98,11 @@ def _titled_list(title: str, sentences: Iterable[str]) -> Html | None:
 def _key_figures(result: Mapping[str, Any]) -> Html:
     total = figures.total(result)
     shares = total.shares_p95
-    wanted = number(mapping(result, "run").get("target_rate_per_s"))
     tiles = (
         (
             "Response time, p95",
             f"{milliseconds(total.p95_ms)} ms",
-            f"{milliseconds(total.corrected_p95_ms)} ms from the intended start"
+            f"{milliseconds(total.corrected_p95_ms)} ms from intended starts"
             if total.corrected_p95_ms is not None
             else "as the generator reports it",
         ),
@@ -116,8 +120,7 @@ def _key_figures(result: Mapping[str, Any]) -> Html:
         (
             "Requests",
             count(total.requests),
-            f"{count(total.failures)} failed, {rate(total.rate_per_s)}/s"
-            + (f" of {rate(wanted)}/s wanted" if wanted is not None else ""),
+            f"{count(total.failures)} failed, {rate(total.rate_per_s)}/s {rate_label(result)}",
         ),
     )
     return element(
@@ -164,9 +167,14 @@ def _endpoints(result: Mapping[str, Any]) -> Html:
         ("Rate", lambda row: f"{rate(row.rate_per_s)}/s"),
     ]
     if any(row.corrected_p95_ms is not None for row in rows):
-        corrected = ("p95 from intended start", lambda row: milliseconds(row.corrected_p95_ms))
-        columns.insert(6, corrected)
-        note += " The intended start is when the schedule wanted a request to be sent."
+        columns[6:6] = [
+            ("p95 from intended start", lambda row: milliseconds(row.corrected_p95_ms)),
+            ("p99 from intended start", lambda row: milliseconds(row.corrected_p99_ms)),
+        ]
+        note += (
+            " The intended start is when the schedule wanted a task to start; tasks that were due "
+            "and never started are in these two columns."
+        )
     if left_out > 0:
         note += f" {count(left_out)} endpoints with less load are in result.json only."
     headings = [heading for heading, _ in columns]
@@ -176,6 +184,32 @@ def _endpoints(result: Mapping[str, Any]) -> Html:
         table("Endpoints", headings, lines, text_columns=(0, 1), class_="endpoints"),
         element("p", note, class_="note"),
     )
+
+
+def _stages(result: Mapping[str, Any]) -> Html | None:
+    rows = stage_rows(result)
+    if not rows:
+        return None
+    columns: list[tuple[str, Callable[[StageRow], str]]] = [
+        ("Stage", lambda row: row.span),
+        ("Made of", lambda row: share_bar(row.shares)),
+        ("Users", lambda row: row.users),
+        ("Wanted", lambda row: row.wanted),
+        ("Requests", lambda row: row.rate),
+        ("p50", lambda row: milliseconds(row.p50_ms)),
+        ("p95", lambda row: milliseconds(row.p95_ms)),
+        ("p99", lambda row: milliseconds(row.p99_ms)),
+    ]
+    if any(row.reached for row in rows):
+        columns.insert(4, ("Reached", lambda row: row.reached or MISSING))
+    if any(row.corrected_p99_ms is not None for row in rows):
+        columns.append(("p99 from intended start", lambda row: milliseconds(row.corrected_p99_ms)))
+        columns.append(("Never started", lambda row: count(row.missed)))
+    if any(row.saturated for row in rows):
+        columns.append(("", lambda row: badge("saturated", "warn") if row.saturated else ""))
+    lines = [[cell(row) for _, cell in columns] for row in rows]
+    headings = [heading for heading, _ in columns]
+    return section("Stages", table("Stages", headings, lines, text_columns=(0, 1)))
 
 
 def _checks(rows: Sequence[CheckRow]) -> Html | None:

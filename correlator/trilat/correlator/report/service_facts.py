@@ -8,7 +8,7 @@ from typing import Any
 from trilat.correlator.report.reading import items, mapping, number, texts, whole
 from trilat.correlator.report.text import count, milliseconds, percent
 
-__all__ = ["facts", "remarks"]
+__all__ = ["facts", "percents", "remarks", "share_of_time"]
 
 
 def remarks(result: Mapping[str, Any]) -> tuple[str, ...]:
@@ -23,11 +23,11 @@ def facts(result: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("Processes", _processes(service)),
         ("Event loop", _loop(service)),
         ("Memory", _memory(mapping(service, "memory"))),
-        ("Processor time", _percents(mapping(service, "cpu_percent"), " of one processor")),
-        ("Held back by a CPU limit", _share_of_time(service.get("throttled_share"))),
+        ("Processor time", percents(mapping(service, "cpu_percent"), " of one processor")),
+        ("Held back by a CPU limit", share_of_time(service.get("throttled_share"))),
         (
             "Taken by the hypervisor",
-            _percents(mapping(service, "steal_percent"), " of all processors"),
+            percents(mapping(service, "steal_percent"), " of all processors"),
         ),
         ("Garbage collections", _collections(mapping(service, "gc_pause_ms"))),
     )
@@ -62,14 +62,16 @@ def _memory(memory: Mapping[str, Any]) -> str:
     return told if limit is None else f"{told}, limit {milliseconds(limit)} MB"
 
 
-def _percents(values: Mapping[str, Any], of: str) -> str:
+def percents(values: Mapping[str, Any], of: str) -> str:
+    """Mean and highest of a figure in per cent; empty where nothing is known."""
     mean, most = number(values.get("mean")), number(values.get("max"))
     if mean is None or most is None:
         return ""
     return f"{percent(mean / 100)}{of} on average, {percent(most / 100)} at most"
 
 
-def _share_of_time(value: object) -> str:
+def share_of_time(value: object) -> str:
+    """A part of the time; empty where nothing is known."""
     share = number(value)
     return "" if share is None else f"{percent(share)} of the time"
 

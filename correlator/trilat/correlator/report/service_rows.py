@@ -1,4 +1,4 @@
-"""What a report shows of the service's own evidence: what blocked it, and curves over time.
+"""What a report shows of what both sides sampled: what blocked them, and curves over time.
 
 Like `trilat.correlator.report.figures`, pure functions of a result that anybody may have written.
 """
@@ -9,7 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from trilat.agent.blocks import COLLECTING, IN_TURN, STARVED, UNSEEN
 from trilat.agent.records import Side
+from trilat.agent.stacks import NO_CALLBACK
 from trilat.correlator.report.reading import items, mapping, number, text, texts, whole
 from trilat.correlator.report.text import count, milliseconds, percent
 
@@ -19,7 +21,7 @@ __all__ = [
     "TimeChart",
     "blocked",
     "blocked_in_app",
-    "blocks_note",
+    "blocks_notes",
     "over_time",
 ]
 
@@ -28,15 +30,33 @@ _PLACES_MAX = 20
 _PROCESSES_MAX = 8
 _POINTS_ALL = 300
 _POINTS_MIN = 40
+_NO_LINES = {
+    NO_CALLBACK.file: (
+        "no line blocked the loop. It was ready and did not get to run, for want of a processor, or"
+        " because another thread of the process held the interpreter."
+    ),
+    UNSEEN.file: (
+        "the line is not known, as nobody could take the stack in time. Mostly that is code in C"
+        " that holds the interpreter."
+    ),
+    IN_TURN.file: (
+        "no single line blocked the loop. Many users were ready at once, and the last one waited"
+        " for all others."
+    ),
+    COLLECTING.file: "Python looked for memory to free, in whatever line set that off.",
+    STARVED.file: "the loop was ready to run, and other programs had the processors.",
+}
+"""What the places that are no lines of code stand for."""
 
 
 @dataclass(frozen=True, slots=True)
 class BlockedRow:
-    """A line of code that blocked the event loop; times in milliseconds.
+    """A line of code that blocked an event loop; times in milliseconds.
 
     Attributes:
         place: ``file:line``, or what stands for it.
         function: the function it is in; empty where that is not known.
+        called: what it had called; empty where that is not known.
         times: how often.
         total_ms: how long in sum.
         max_ms: the longest.
@@ -46,6 +66,7 @@ class BlockedRow:
 
     place: str
     function: str
+    called: str
     times: int
     total_ms: float | None
     max_ms: float | None
@@ -97,9 +118,12 @@ _CHARTS: tuple[tuple[str, str, tuple[tuple[Side, str, str], ...], bool], ...] = 
         False,
     ),
     (
-        "Longest lag of the service's event loop",
+        "Longest lag of the event loop",
         "ms",
-        ((Side.SERVICE, "loop_lag_max_ms", "service"),),
+        (
+            (Side.SERVICE, "loop_lag_max_ms", "service"),
+            (Side.GENERATOR, "hub_lag_max_ms", "generator"),
+        ),
         False,
     ),
     ("Memory of the service", "MB", ((Side.SERVICE, "rss_mb", "service"),), False),
@@ -111,27 +135,36 @@ _CHARTS: tuple[tuple[str, str, tuple[tuple[Side, str, str], ...], bool], ...] = 
     ),
     ("Requests in the service", "", ((Side.SERVICE, "in_flight", "service"),), False),
     (
-        "Service held back by its CPU limit",
+        "Held back by a CPU limit",
         "ms in a second",
-        ((Side.SERVICE, "throttled_ms", "service"),),
+        (
+            (Side.SERVICE, "throttled_ms", "service"),
+            (Side.GENERATOR, "throttled_ms", "generator"),
+        ),
         True,
     ),
     (
-        "Garbage collections of the service",
+        "Garbage collections",
         "ms in a second",
-        ((Side.SERVICE, "gc_pause_ms", "service"),),
+        ((Side.SERVICE, "gc_pause_ms", "service"), (Side.GENERATOR, "gc_pause_ms", "generator")),
+        True,
+    ),
+    (
+        "Waits for a connection",
+        "ms in a second",
+        ((Side.GENERATOR, "pool_wait_ms", "generator"),),
         True,
     ),
 )
 """Title, unit, curves (side, column, label), and whether all zeros are not worth a chart."""
 
 
-def blocked(result: Mapping[str, Any]) -> list[BlockedRow]:
-    """What blocked the service's event loop, the longest in sum first."""
-    service = mapping(result, "service")
-    whole_ms = number(mapping(service, "blocks").get("total_ms"))
+def blocked(result: Mapping[str, Any], side: Side = Side.SERVICE) -> list[BlockedRow]:
+    """What blocked a side's event loop, the longest in sum first."""
+    told = mapping(result, side.value)
+    whole_ms = number(mapping(told, "blocks").get("total_ms"))
     rows = []
-    for item in items(service, "blocked")[:_PLACES_MAX]:
+    for item in items(told, "blocked")[:_PLACES_MAX]:
         if not isinstance(item, Mapping):
             continue
         line, total_ms = whole(item.get("line")), number(item.get("total_ms"))
@@ -140,6 +173,7 @@ def blocked(result: Mapping[str, Any]) -> list[BlockedRow]:
             BlockedRow(
                 place=f"{file}:{line}" if line else file,
                 function=text(item, "function"),
+                called=text(item, "called"),
                 times=whole(item.get("count")),
                 total_ms=total_ms,
                 max_ms=number(item.get("max_ms")),
@@ -150,11 +184,14 @@ def blocked(result: Mapping[str, Any]) -> list[BlockedRow]:
     return rows
 
 
-def blocks_note(result: Mapping[str, Any]) -> str:
-    """What the table of `blocked` leaves out; empty where it shows all."""
-    blocks = mapping(mapping(result, "service"), "blocks")
-    left_out = whole(blocks.get("places")) - len(blocked(result))
-    return f"{count(left_out)} more lines are not shown." if left_out > 0 else ""
+def blocks_notes(
+    result: Mapping[str, Any], rows: Sequence[BlockedRow], side: Side = Side.SERVICE
+) -> list[str]:
+    """How many lines are not among those that are shown, and what those that are none stand for."""
+    left_out = whole(mapping(mapping(result, side.value), "blocks").get("places")) - len(rows)
+    notes = [f"{count(left_out)} more lines are not shown."] if left_out > 0 else []
+    shown = {row.place for row in rows}
+    return notes + [f"{place}: {told}" for place, told in _NO_LINES.items() if place in shown]
 
 
 def blocked_in_app(entry: Mapping[str, Any]) -> str:

@@ -1,11 +1,12 @@
-"""The parts of the page about the service's own evidence: what blocked its loop, and over time."""
+"""The parts of the page about what both sides sampled: what blocked their loops, and over time."""
 
 from __future__ import annotations
 
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from trilat.correlator.report import service_facts, service_rows
+from trilat.agent.records import Side
+from trilat.correlator.report import generator_facts, service_facts, service_rows
 from trilat.correlator.report.markup import Html, element, joined
 from trilat.correlator.report.pieces import breakable, section, swatch, table
 from trilat.correlator.report.text import MISSING, count, milliseconds, percent
@@ -17,15 +18,25 @@ if TYPE_CHECKING:
 
 __all__ = ["blocking", "over_time"]
 
-_NOTE = (
-    "Lines of code that kept the service's event loop from all other requests for long, by the sum "
-    "of their time. A line opens to the stack of its longest block."
-)
+_TITLES = {
+    Side.SERVICE: "What blocked the service's event loop",
+    Side.GENERATOR: "What blocked the generator",
+}
+_NOTES = {
+    Side.SERVICE: (
+        "Lines of code that kept the service's event loop from all other requests for long, by the "
+        "sum of their time. A line opens to the stack of its longest block."
+    ),
+    Side.GENERATOR: (
+        "Lines of code that kept the load generator's thread from all other users for long, by the "
+        "sum of their time: their answers lay unread. A line opens to the stack of a long block."
+    ),
+}
 
 
-def blocking(result: Mapping[str, Any]) -> Html | None:
-    """The table of what blocked the event loop; None where nothing did for long."""
-    rows = service_rows.blocked(result)
+def blocking(result: Mapping[str, Any], side: Side) -> Html | None:
+    """The table of what blocked a side's event loop; None where nothing did for long."""
+    rows = service_rows.blocked(result, side)
     if not rows:
         return None
     lines = [
@@ -38,11 +49,11 @@ def blocking(result: Mapping[str, Any]) -> Html | None:
         )
         for row in rows
     ]
-    title = "What blocked the service's event loop"
-    note = service_rows.blocks_note(result)
+    title = _TITLES[side]
+    notes = service_rows.blocks_notes(result, rows, side)
     return section(
         title,
-        element("p", _NOTE, class_="note"),
+        element("p", _NOTES[side], class_="note"),
         table(
             title,
             ("Line", "Times", "Total, ms", "Longest, ms", "Share"),
@@ -50,12 +61,13 @@ def blocking(result: Mapping[str, Any]) -> Html | None:
             text_columns=(0,),
             class_="blocked",
         ),
-        element("p", note, class_="note") if note else None,
+        *(element("p", note, class_="note") for note in notes),
     )
 
 
 def _place(row: BlockedRow) -> Html:
-    place = joined((element("code", breakable(row.place)), " ", element("span", row.function)))
+    function = f"{row.function}, in {row.called}" if row.called else row.function
+    place = joined((element("code", breakable(row.place)), " ", element("span", function)))
     if not row.stack:
         return place
     return element("details", element("summary", place), element("pre", "\n".join(row.stack)))
@@ -64,11 +76,14 @@ def _place(row: BlockedRow) -> Html:
 def over_time(result: Mapping[str, Any]) -> Html | None:
     """Charts and figures of both sides over time; None where nothing was sampled."""
     charts = service_rows.over_time(result)
-    facts = service_facts.facts(result)
+    both = [
+        ("Service", service_facts.facts(result)),
+        ("Generator", generator_facts.facts(result)),
+    ]
     remarks = service_facts.remarks(result)
-    if not charts and not facts and not remarks:
+    lists = [_facts(title, facts) for title, facts in both if facts]
+    if not charts and not lists and not remarks:
         return None
-    figures = [element("div", element("dt", label), element("dd", value)) for label, value in facts]
     note = (
         "Each point is the second before it; where several are drawn as one, the largest. Each "
         "side is drawn by its own clock."
@@ -76,7 +91,7 @@ def over_time(result: Mapping[str, Any]) -> Html | None:
     return section(
         "Over time",
         *(element("p", remark, class_="note") for remark in remarks),
-        element("div", _service(figures), class_="conditions") if figures else None,
+        element("div", *lists, class_="conditions") if lists else None,
         element("p", note, class_="note") if charts else None,
         element(
             "div",
@@ -95,8 +110,9 @@ def over_time(result: Mapping[str, Any]) -> Html | None:
     )
 
 
-def _service(figures: list[Html]) -> Html:
-    return element("div", element("h3", "Service"), element("dl", *figures))
+def _facts(title: str, facts: list[tuple[str, str]]) -> Html:
+    figures = [element("div", element("dt", label), element("dd", value)) for label, value in facts]
+    return element("div", element("h3", title), element("dl", *figures))
 
 
 def _canvas(index: int, chart: TimeChart) -> Html:

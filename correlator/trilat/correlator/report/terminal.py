@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from trilat.agent.records import Side
+from trilat.correlator.hub_blocking import BLOCKED_MAX
 from trilat.correlator.report import figures, service_facts, service_rows
 from trilat.correlator.report.bars import SIDE_STYLES, share_bar
 from trilat.correlator.report.columns import kept_columns, width_of
 from trilat.correlator.report.console import without_blanks
 from trilat.correlator.report.page import Page, Point
-from trilat.correlator.report.reading import items, mapping
+from trilat.correlator.report.reading import items, mapping, number
 from trilat.correlator.report.rows import SIDES, ComponentRow, EndpointRow, Shares
+from trilat.correlator.report.schedule import rate_label, schedule_note, stage_rows
 from trilat.correlator.report.text import MISSING, clean, count, milliseconds, percent, rate
 
 if TYPE_CHECKING:
@@ -58,8 +61,9 @@ def render(
         page.verdict(result)
         page.objectives(result)
         page.endpoints(result)
+        page.stages(result)
         page.components(result)
-        page.service(result)
+        page.sampled(result)
         page.checks(result)
         page.files(result_path, report_path)
 
@@ -145,9 +149,32 @@ class _Report(Page):
                 f"{count(left_out)} endpoints with less load are in the result only."
             )
         self.console.print(self._legend())
-        if total.corrected_p95_ms is not None:
-            corrected = milliseconds(total.corrected_p95_ms)
-            self.console.print(f"p95 from intended starts: {corrected}", highlight=False)
+        self.console.print(
+            f"{rate(total.rate_per_s)} requests/s {rate_label(result)}", highlight=False
+        )
+        if note := schedule_note(result):
+            self.console.print(note, highlight=False)
+        self.console.print()
+
+    def stages(self, result: Mapping[str, Any]) -> None:
+        rows = stage_rows(result)
+        if not rows:
+            return
+        headings = ["stage", "users", "wanted", "reached", "requests", "p50", "p95", "p99"]
+        headings += ["from intended", "never started", ""]
+        cells = [
+            [
+                *(Text(text) for text in (row.span, row.users, row.wanted)),
+                *(Text(text) for text in (row.reached or MISSING, row.rate)),
+                *(Text(milliseconds(ms)) for ms in (row.p50_ms, row.p95_ms, row.p99_ms)),
+                Text(milliseconds(row.corrected_p99_ms)),
+                Text(count(row.missed)),
+                Text("saturated" if row.saturated else "", style="yellow"),
+            ]
+            for row in rows
+        ]
+        dropped = ("never started", "p50", "reached", "p95", "from intended", "wanted")
+        self.fitting_table(headings, cells, range(1, 10), dropped)
         self.console.print()
 
     def components(self, result: Mapping[str, Any]) -> None:
@@ -167,31 +194,39 @@ class _Report(Page):
         self.console.print(Text(_GRADES, style="dim"))
         self.console.print()
 
-    def service(self, result: Mapping[str, Any]) -> None:
-        rows = service_rows.blocked(result)[:_BLOCKED_MAX]
-        if rows:
-            width = max(self.console.width - 40, _NAME_MIN)
-            cells = [
-                [
-                    self.name(f"{row.place} {row.function}".rstrip(), width, ""),
-                    Text(count(row.times)),
-                    Text(milliseconds(row.total_ms)),
-                    Text(milliseconds(row.max_ms)),
-                    Text(percent(row.share)),
-                ]
-                for row in rows
-            ]
-            headings = ["blocked the service's loop", "times", "total", "longest", "share"]
-            self.fitting_table(headings, cells, range(1, 5), ("share", "longest"))
-            self.console.print(Text("times in ms; report.html has the stacks", style="dim"))
-            self.console.print()
-        facts = service_facts.facts(result)
-        lines = [f"{label}: {value}" for label, value in facts]
+    def sampled(self, result: Mapping[str, Any]) -> None:
+        """What both sides told of themselves; of the generator, where it was in the way."""
+        self._blocked(result, Side.SERVICE)
+        lines = [f"{label}: {value}" for label, value in service_facts.facts(result)]
         lines += service_facts.remarks(result)
         if lines:
             self.console.print(Text("the service over time", style="dim"))
             self.points([Point("-", line) for line in lines])
             self.console.print()
+        if (number(mapping(result, "generator").get("blocked_share")) or 0.0) >= BLOCKED_MAX:
+            self._blocked(result, Side.GENERATOR)
+
+    def _blocked(self, result: Mapping[str, Any], side: Side) -> None:
+        rows = service_rows.blocked(result, side)[:_BLOCKED_MAX]
+        if not rows:
+            return
+        width = max(self.console.width - 40, _NAME_MIN)
+        cells = [
+            [
+                self.name(f"{row.place} {row.function}".rstrip(), width, ""),
+                Text(count(row.times)),
+                Text(milliseconds(row.total_ms)),
+                Text(milliseconds(row.max_ms)),
+                Text(percent(row.share)),
+            ]
+            for row in rows
+        ]
+        headings = [f"blocked the {side}'s loop", "times", "total", "longest", "share"]
+        self.fitting_table(headings, cells, range(1, 5), ("share", "longest"))
+        told = "times in ms; report.html has the stacks"
+        for note in (told, *service_rows.blocks_notes(result, rows, side)):
+            self.console.print(Text(note, style="dim"))
+        self.console.print()
 
     def checks(self, result: Mapping[str, Any]) -> None:
         rows = figures.checks(result)
