@@ -143,20 +143,15 @@ def with_middleware(middleware: Callable[[ASGIApp], ASGIApp]) -> Starlette:
     return app
 
 
-def trilat(scratch: Path, *, journal: bool) -> Starlette:
-    """The application with trilat's middleware, all its files in a directory of their own."""
-    place = Path(tempfile.mkdtemp(dir=scratch))
-    station = Station(state=place / "state")
-    return with_middleware(
-        lambda app: TrilatMiddleware(
-            app, station=station, journal=place / "journal" if journal else None
-        )
-    )
+def trilat(station: Station, *, journal: Path | None = None) -> Starlette:
+    """The application with trilat's middleware."""
+    return with_middleware(lambda app: TrilatMiddleware(app, station=station, journal=journal))
 
 
-def subjects(scratch: Path) -> tuple[list[Subject], list[str]]:
+def subjects(stations: list[Station], scratch: Path) -> tuple[list[Subject], list[str]]:
     """All that can be measured here, the bare application first, and the packages missing."""
-    plain, journaled = trilat(scratch, journal=False), trilat(scratch, journal=True)
+    plain = trilat(stations[0])
+    journaled = trilat(stations[1], journal=scratch / "journal")
     found = [
         Subject(BARE, new_app(), UNMARKED_HEADERS),
         Subject("a wrapped send", with_middleware(SendWrapper), UNMARKED_HEADERS),
@@ -292,8 +287,11 @@ def main() -> None:
     parser.add_argument("--format", choices=("table", "json"), default="table")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        found, missing = subjects(Path(scratch))
+        stations = [Station(state=Path(scratch) / name) for name in ("plain", "journaled")]
+        found, missing = subjects(stations, Path(scratch))
         bare_us, costs = asyncio.run(measure(found, options.rounds, options.calls))
+        for station in stations:
+            station.close()
     if missing:
         print(
             f"not measured, since not installed: pip install {' '.join(missing)}", file=sys.stderr
