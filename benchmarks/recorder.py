@@ -1,11 +1,17 @@
-"""What the recorder costs the load generator: CPU per request, Locust with and without trilat.
+"""What measuring costs the load generator: processor time of a request, in whole Locust processes.
 
-One process plays one Locust user with each of its two HTTP clients against a service that answers
-at once, in blocks that alternate: Locust alone, then with the sockets, the marks and the recorder.
-The service does the same work for marked and unmarked requests. CPU is `time.process_time` of the
-generator; figures are medians over pairs of neighbouring blocks.
+    python benchmarks/recorder.py [--rounds 8] [--format json]
 
-    python benchmarks/recorder.py [--format json] [--pairs N]
+The same users make the same requests with each of Locust's two HTTP clients: Locust alone, with
+trilat and everything it does on (marks, kernel stamps, journal, attribution, samples, live
+figures), with Locust's own log of requests (``locust.contrib.csv_request_logger``), and with its
+OpenTelemetry (``--otel``, which makes spans for HttpUser and counts for both; to a collector that
+takes everything). Each is a process of its own, a real ``locust``. They take turns, block by block,
+so what slows this machine down slows all of them. Figures are medians over the rounds, those of
+what is added over the differences to Locust alone in the same round.
+
+Ten users wait for a service that answers after 2 ms, whatever it is asked, and does the same work
+for all.
 """
 
 from __future__ import annotations
@@ -13,37 +19,69 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-BLOCK = {"FastHttpUser": 800, "HttpUser": 300}
+__all__ = ["Cost", "main", "measure"]
+
+ALONE, TRILAT, LOGGER, OTEL = "Locust alone", "trilat", "csv_request_logger", "--otel"
+BLOCK = {"FastHttpUser": 12_000, "HttpUser": 3_000}
+"""Requests of a block: some two seconds' work, as a part of what is measured is done once a
+second, or every two seconds."""
+
+USERS = 10
+LATENCY_S = 0.002
+LOCUSTFILE = Path(__file__).with_name("recorder_locustfile.py")
+OTEL_PACKAGES = ("sdk", "exporter.otlp.proto.http", "instrumentation.requests")
 
 
 class Canned(asyncio.Protocol):
-    """Answers every request at once; a marked one with a stamp."""
+    """Answers every request after the same time; a marked one with a stamp."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport."""
-        self.transport: Any = transport
+        self._transport: Any = transport
+        self._missing = 0
 
     def data_received(self, data: bytes) -> None:
-        """One read is one request here."""
+        """Take bytes in: a request's head is one read here, the body of a telemetry's may be more.
+
+        The stamp is made for all requests, and sent to those that are marked.
+        """
+        if self._missing:
+            self._missing -= len(data)
+        elif data.startswith(b"POST"):
+            head, _, body = data.partition(b"\r\n\r\n")
+            length = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
+            self._missing = int(length or 0) - len(body)
+        if not self._missing:
+            called = time.time_ns()
+            asyncio.get_running_loop().call_later(LATENCY_S, self._answer, data, called)
+
+    def _answer(self, data: bytes, called_ns: int) -> None:
         from trilat.agent import stamp
         from trilat.agent.records import ServiceMarks
 
-        at = data.find(b"traceparent: 00-")
+        at = data.find(b"traceparent: 00-") if b"Trilat-Run: " in data else -1
         span = int(data[at + 49 : at + 65], 16) if at >= 0 else 1
-        marks = ServiceMarks(span, time.time_ns(), 20_000_000, -1, 0, 4000, 1, 1)
-        timing = b"server-timing: app;dur=20.000, queue;dur=0, " + stamp.encode(marks) + b"\r\n"
-        head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 5\r\n"
-        self.transport.write(head + (timing if at >= 0 else b"") + b"\r\nhello")
+        app_ns = min(time.time_ns() - called_ns, round(LATENCY_S * 1e9))
+        marks = ServiceMarks(span, called_ns, app_ns, -1, 0, 4000, 1, 1)
+        timing = b"server-timing: " + stamp.encode(marks) + b"\r\n"
+        head = (
+            b"HTTP/1.1 200 OK\r\ndate: Thu, 01 Jan 2026 00:00:00 GMT\r\nserver: canned\r\n"
+            b"content-type: application/json\r\ncontent-length: 5\r\n"
+        )
+        self._transport.write(head + (timing if at >= 0 else b"") + b"\r\nhello")
 
 
 async def serve() -> None:
@@ -66,104 +104,180 @@ def service() -> Iterator[str]:
         child.communicate()
 
 
-class Bench:
-    """One client of Locust's, with and without trilat."""
+class Subject:
+    """One way to run Locust, in a process that stands still but for the blocks it is asked for."""
 
-    def __init__(self, base: Any, url: str, journals: Path) -> None:
-        import locust
-        from locust.env import Environment
-
-        from trilat.agent.host import host_identity
-        from trilat.locust.recorder import Recorder
-
-        user_class: Any = type("BenchUser", (base,), {"host": url, "tasks": []})
-        environment = Environment(user_classes=[user_class], events=locust.events)
-        environment.create_local_runner()
-        self.client = user_class(environment).client
-        self.handlers: list[Any] = locust.events.request._handlers
-        self.recorder = Recorder(journals, base.__name__, {}, host_identity())
+    def __init__(self, name: str, client: str, url: str, scratch: Path) -> None:
+        self.name, self.client = name, client
+        self._scratch = scratch / f"{name}-{client}"
+        self._scratch.mkdir()
+        command = [sys.executable, "-m", "locust", "-f", str(LOCUSTFILE), "--host", url]
+        command += ["--headless", "--only-summary", "-u", str(USERS), "-r", str(USERS)]
+        if name == OTEL:
+            command.append("--otel")
+        if name == TRILAT:
+            command += ["--trilat-quiet", "--trilat-out", str(self._scratch / "run")]
+        environment = {
+            **os.environ,
+            "BENCH_SUBJECT": name,
+            "BENCH_CLIENT": client,
+            "BENCH_FILE": str(self._scratch / "requests.csv"),
+            "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
+            "OTEL_EXPORTER_OTLP_ENDPOINT": url,
+        }
+        with (self._scratch / "log").open("w") as log:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env=environment,
+            )
+        self._line("ready")
 
     def block(self, requests: int) -> float:
-        """CPU microseconds per request."""
-        began = time.process_time()
-        for number in range(requests):
-            self.client.get(f"/item/{number}", name="/item/[id]")
-        return (time.process_time() - began) / requests * 1e6
+        """Microseconds of processor time of one of so many requests."""
+        self._input.write(f"{requests}\n")
+        self._input.flush()
+        return float(self._line())
 
-    def with_trilat(self, requests: int) -> float:
-        """The same with trilat."""
-        from trilat.locust import clients, sockets, tls
-        from trilat.locust.marker import marker
+    def stop(self) -> None:
+        """End the run."""
+        self._process.communicate(timeout=60)
 
-        originals = [
-            (owner, name, value)
-            for owner in (sockets._Socket, tls._SSLSocket, clients._HttpSession,
-                          clients._FastHttpSession)
-            for name, value in list(vars(owner).items())
-        ]  # fmt: skip
-        sockets.install()
-        tls.install()
-        clients.install()
-        marker.start("0123456789ab")
-        self.handlers.insert(0, self.recorder.on_request)
-        try:
-            return self.block(requests)
-        finally:
-            self.handlers.remove(self.recorder.on_request)
-            marker.stop()
-            for owner, name, value in originals:
-                if vars(owner).get(name) is not value:
-                    setattr(owner, name, value)
+    def check(self, requests: int) -> None:
+        """Make sure that what was measured did its work.
 
+        Raises:
+            RuntimeError: it did not.
+        """
+        if self.name == TRILAT:
+            total = json.loads((self._scratch / "run" / "result.json").read_text())["total"]
+            if (total["requests"], total["matched"]) != (requests, requests):
+                raise RuntimeError(f"{self.client}: {total['matched']} of {requests} matched")
+        if self.name == LOGGER and sum(1 for _ in (self._scratch / "requests.csv").open()) < 2:
+            raise RuntimeError(f"{self.client}: no request was logged")
 
-def measure(pairs: int) -> list[dict[str, Any]]:
-    """A row per client: without, with, added (µs of CPU per request)."""
-    import locust
+    @property
+    def _input(self) -> IO[str]:
+        assert self._process.stdin is not None
+        return self._process.stdin
 
-    rows = []
-    with service() as url, tempfile.TemporaryDirectory() as journals:
-        for base in (locust.FastHttpUser, locust.HttpUser):
-            bench = Bench(base, url, Path(journals))
-            size = BLOCK[base.__name__]
-            bench.block(size)
-            bench.with_trilat(size)
-            seen = [(bench.block(size), bench.with_trilat(size)) for _ in range(pairs)]
-            without = statistics.median(off for off, _ in seen)
-            added = statistics.median(on - off for off, on in seen)
-            bench.recorder.stop()
-            rows.append(
-                {
-                    "client": base.__name__,
-                    "without_us": round(without, 1),
-                    "added_us": round(added, 1),
-                    "added_percent": round(100 * added / without, 1),
-                    "matched": bench.recorder.book.total().matched,
-                    "requests": bench.recorder.requests,
-                }
+    def _line(self, expected: str = "") -> str:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line or not line.startswith(expected):
+            raise RuntimeError(
+                f"{self.name}, {self.client}: it said {line!r}\n"
+                + (self._scratch / "log").read_text()
             )
-    return rows
+        return line
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one subject costs; microseconds of processor time a request.
+
+    Attributes:
+        client: of Locust's two.
+        subject: what runs beside it.
+        without_us: of Locust alone.
+        added_us: by the subject; 0 for Locust alone.
+        added_percent: of Locust alone.
+        times_trilat: what is added, as a multiple of what trilat adds.
+    """
+
+    client: str
+    subject: str
+    without_us: float
+    added_us: float
+    added_percent: float
+    times_trilat: float
+
+
+def measure(rounds: int) -> tuple[list[Cost], list[str]]:
+    """All subjects with both clients, and what could not be measured.
+
+    Raises:
+        RuntimeError: a subject did not do what is to be measured.
+    """
+    names, missing = [ALONE, TRILAT, LOGGER], []
+    if all(_is_there(f"opentelemetry.{package}") for package in OTEL_PACKAGES):
+        names.append(OTEL)
+    else:
+        missing.append("locust[otel]")
+    costs: list[Cost] = []
+    with service() as url, tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
+        for client, requests in BLOCK.items():
+            subjects = [Subject(name, client, url, Path(scratch)) for name in names]
+            for subject in subjects:
+                stack.callback(subject.stop)
+            costs += _costs(client, _rounds(subjects, rounds, requests))
+            stack.pop_all().close()
+            for subject in subjects:
+                subject.check(requests * (rounds + 1))
+    return costs, missing
+
+
+def _rounds(subjects: list[Subject], rounds: int, requests: int) -> list[dict[str, float]]:
+    """Microseconds of each subject in each round; one more, before, is to warm up."""
+    took = []
+    for number in range(rounds + 1):
+        turn = number % len(subjects)
+        order = subjects[turn:] + subjects[:turn]
+        took.append({subject.name: subject.block(requests) for subject in order})
+    return took[1:]
+
+
+def _costs(client: str, took: list[dict[str, float]]) -> list[Cost]:
+    without = statistics.median(each[ALONE] for each in took)
+    added = {name: statistics.median(each[name] - each[ALONE] for each in took) for name in took[0]}
+    return [
+        Cost(
+            client,
+            name,
+            round(without, 1),
+            round(added[name], 1),
+            round(100 * added[name] / without, 1),
+            round(added[name] / added[TRILAT], 1),
+        )
+        for name in (ALONE, TRILAT, LOGGER, OTEL)
+        if name in added
+    ]
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # the package that it would be in
+        return False
 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--format", choices=["text", "json"], default="text")
-    parser.add_argument("--pairs", type=int, default=20, help="pairs of blocks (default 20)")
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    parser.add_argument("--format", choices=("table", "json"), default="table")
+    parser.add_argument("--rounds", type=int, default=8, help="paired rounds (default 8)")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
         asyncio.run(serve())
         return
-    rows = measure(options.pairs)
+    costs, missing = measure(options.rounds)
+    if missing:
+        print(f"not measured, since not installed: {' '.join(missing)}", file=sys.stderr)
     if options.format == "json":
-        print(json.dumps(rows, indent=2))
+        print(json.dumps([asdict(cost) for cost in costs], indent=2))
         return
-    print(f"{'client':14} {'without':>10} {'added':>10} {'added':>8}")
-    for row in rows:
-        print(
-            f"{row['client']:14} {row['without_us']:>7.1f} µs {row['added_us']:>7.1f} µs"
-            f" {row['added_percent']:>6.1f} %"
-        )
+    print(f"{'client':14} {'':20} {'µs a request':>13} {'added':>9} {'added':>8} {'x trilat':>9}")
+    for cost in costs:
+        whole = cost.without_us + cost.added_us
+        line = f"{cost.client:14} {cost.subject:20} {whole:13.1f}"
+        if cost.subject != ALONE:
+            line += f" {cost.added_us:9.1f} {cost.added_percent:6.1f} % {cost.times_trilat:9.1f}"
+        print(line)
+    print(f"Medians of {options.rounds} rounds.")
 
 
 if __name__ == "__main__":

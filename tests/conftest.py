@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -16,15 +14,18 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from .servers import started
+
 # A busy machine is slow: how long an example takes says nothing.
 settings.register_profile(
     "patient", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
 settings.load_profile("patient")
 
+# How wide a terminal is there, or what pytest-xdist says it is, must not count.
+os.environ.pop("COLUMNS", None)
+
 ROOT = Path(__file__).parents[1]
-_STARTS_WITHIN_S = 60.0  # a busy machine may take long; nothing is slower for a generous limit
-_STOPS_WITHIN_S = 20.0
 _RUNNING = re.compile(r"Uvicorn running on (\w+://[\w.\[\]:]+:(\d+)) ")
 
 
@@ -63,38 +64,15 @@ def _start_service(app: str | Path, *uvicorn_args: str) -> Iterator[Service]:
     else:
         target = [f"{place}:{attribute}"]
     command = [sys.executable, "-m", "uvicorn", "--port", "0", "--no-access-log"]
-    with tempfile.TemporaryDirectory() as directory:
-        log = Path(directory) / "service.log"
-        with log.open("wb") as output:
-            process = subprocess.Popen(
-                [*command, *uvicorn_args, *target],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
-            )
-        try:
-            yield _when_running(process, log)
-        finally:
-            _stop(process)
-
-
-def _when_running(process: subprocess.Popen[bytes], log: Path) -> Service:
-    gives_up = time.monotonic() + _STARTS_WITHIN_S
-    while time.monotonic() < gives_up and process.poll() is None:
-        if found := _RUNNING.search(log.read_text(errors="replace")):
-            return Service(found[1], int(found[2]), process.pid, log)
-        time.sleep(0.02)
-    raise RuntimeError(f"the service did not start:\n{log.read_text(errors='replace')}")
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(_STOPS_WITHIN_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        started(
+            [*command, *uvicorn_args, *target], Path(directory) / "service.log", env=environment
+        ) as server,
+    ):
+        found = server.when_says(_RUNNING)
+        yield Service(found[1], int(found[2]), server.process.pid, server.log)
 
 
 @pytest.fixture(scope="session")

@@ -33,6 +33,28 @@ def _run_trilat(
     )
 
 
+LASTING = """
+from gevent import sleep
+from locust import HttpUser, task
+
+
+class Lasting(HttpUser):
+    @task
+    def ask(self):
+        for _ in range(10):
+            self.client.get("/item/1", name="/item/[id]")
+        sleep(100)
+"""
+
+
+@pytest.fixture
+def lasting(tmp_path: Path) -> Path:
+    """A locustfile whose user is not done when it is told to stop, so that Locust waits for it."""
+    locustfile = tmp_path / "locustfile.py"
+    locustfile.write_text(LASTING)
+    return locustfile
+
+
 @pytest.fixture(scope="session")
 def trilat() -> RunTrilat:
     """``trilat(*arguments, cwd=…, NAME=value)``: run the command in a process of its own."""
@@ -49,7 +71,7 @@ def trilat_command() -> list[str]:
 def load() -> Callable[..., list[str]]:
     """``load(url, seconds)``: Locust's options for a light load of so many seconds."""
 
-    def options(url: str, seconds: float = 3) -> list[str]:
+    def options(url: str, seconds: float = 2) -> list[str]:
         users = ["--users", "5", "--spawn-rate", "5"]
         return ["--headless", "--host", url, *users, "--run-time", f"{seconds}s"]
 

@@ -18,6 +18,7 @@ from trilat.correlator.commands.hosting import example_service
 from trilat.correlator.examples import examples_folder
 
 
+@pytest.mark.alone
 def test_the_demo_tells_two_verdicts_apart(trilat: Any, tmp_path: Path) -> None:
     """Both runs are there, and the code is 0 exactly when the verdicts are as announced.
 

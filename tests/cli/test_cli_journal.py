@@ -46,7 +46,7 @@ def journals(tmp_path: Path) -> Path:
 def both(journals: Path) -> Path:
     """The same folder with one request of a generator."""
     writer = JournalWriter(journals, "generator-1", {"run": RUN})
-    values = (*[0] * 3, EPOCH_NS, *[5_000_000] * 12)
+    values = (*[0] * 3, EPOCH_NS, *[5_000_000] * 12, 0)
     writer.append(Kind.EXCHANGE, 1, writer.name_id("POST\t/orders"), *values, EMPTY, 503, 1)
     writer.close()
     return journals

@@ -37,7 +37,7 @@ def test_a_full_line_says_how_far_how_fast_and_how_slow() -> None:
 def test_what_is_not_known_is_left_out_and_failures_are_not() -> None:
     """A spawning run without a target, a run time or a CPU figure yet, with failures."""
     figures = {"state": "spawning", "users": 3, "elapsed_s": 1, "failures": 2, "rate_per_s": 10}
-    assert describe(figures, None) == "1 s (spawning), 3 users, 10.0/s, 2 failed"
+    assert describe(figures, None) == "1 s (spawning), 3 users, 10.0/s (no rate), 2 failed"
 
 
 @pytest.mark.parametrize(

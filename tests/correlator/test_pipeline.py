@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -172,3 +172,56 @@ def test_any_bytes_can_be_fed(raw: bytes) -> None:
     """No error, and whatever is counted can be written and read."""
     book = _feed(raw, raw)
     assert SketchBook.from_bytes(book.to_bytes()).to_bytes() == book.to_bytes()
+
+
+def test_steps_are_small_and_come_to_the_same(row: Callable[..., Rows]) -> None:
+    """Users take their turns in between: no step counts more than about a thousand requests."""
+    rows = np.repeat(row(), 10_000)
+    rows["name_id"] = np.arange(rows.size) % 7
+    raw = np.concatenate((rows, row(started_ns=1_000_000_000_000 + WINDOW_NS))).tobytes()
+    attributor, counted = Attributor(1), [0]
+    for _ in attributor.steps(raw):
+        counted.append(attributor.book.total().requests)
+    counted.append(attributor.book.total().requests)
+    assert counted[-1] == rows.size
+    assert np.diff(counted).max() <= 1024
+    attributor.flush()
+    assert attributor.book.to_bytes() == _feed(raw).to_bytes()
+
+
+@given(st.lists(st.integers(0, 12), min_size=1, max_size=5))
+@settings(max_examples=20, deadline=None)
+def test_steps_that_were_not_taken_are_taken_later(
+    row: Callable[..., Rows], taken: list[int]
+) -> None:
+    """Whoever is stopped half way loses nothing: the next call goes on where it stopped."""
+    later = row(started_ns=1_000_000_000_000 + WINDOW_NS)
+    whole = np.concatenate((np.repeat(row(), 3000), later)).tobytes()
+    attributor = Attributor(1)
+    for steps in taken:
+        for _ in islice(attributor.steps(whole), steps):
+            pass
+    attributor.flush()
+    assert attributor.book.to_bytes() == _feed(*[whole] * len(taken)).to_bytes()
+
+
+def test_many_endpoints_are_counted_in_more_steps(row: Callable[..., Rows]) -> None:
+    """Each of them takes as long as tens of requests do."""
+    rows = np.repeat(row(), 600)
+    rows["name_id"] = np.arange(rows.size)
+    attributor = Attributor(1)
+    attributor.feed(rows.tobytes())
+    steps = list(attributor.steps(row(started_ns=1_000_000_000_000 + WINDOW_NS).tobytes()))
+    assert len(steps) > 600 * 64 // 1024
+    assert attributor.book.total().requests == rows.size
+
+
+def test_absurd_name_ids_are_told_apart(row: Callable[..., Rows]) -> None:
+    """Also those that no table could hold."""
+    rows = np.concatenate([row(name_id=number) for number in (2**32 - 1, 5, 2**31, 5)])
+    book = _feed(rows.tobytes())
+    assert {name: sketch.requests for (_, name), sketch in book.endpoints.items()} == {
+        "name 4294967295": 1,
+        "name 5": 2,
+        "name 2147483648": 1,
+    }

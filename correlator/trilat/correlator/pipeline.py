@@ -95,12 +95,13 @@ class Attributor:
 
         Args:
             raw: see `feed`.
+
+        Returns:
+            An iterator that takes one step for each item.
         """
         self._finish()
         self._under_way = self._take_in(raw)
-        # With `yield from`, who stops half way would close the iterator, and the rest be lost.
-        for step in self._under_way:  # noqa: UP028
-            yield step
+        return self._under_way
 
     def flush(self) -> None:
         """Attribute what is held back, as at the end of a run."""

@@ -1,0 +1,1 @@
+"""The accuracy lab: known causes of latency, an observer beside trilat, and the difference."""
