@@ -97,5 +97,6 @@ def on_spawning_complete(**_: Any) -> None:
     everybody_there.set()
 
 
-events.init.add_listener(on_init)
-events.spawning_complete.add_listener(on_spawning_complete)
+_events: Any = events
+_events.init.add_listener(on_init)
+_events.spawning_complete.add_listener(on_spawning_complete)
