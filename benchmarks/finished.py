@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import platform
-import resource
 import subprocess
 import sys
 import tempfile
@@ -167,13 +166,21 @@ def report(folder: Path) -> int:
 
 def _say_took(began: tuple[float, float], size: int) -> None:
     now = time.perf_counter(), time.process_time()
-    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps([now[0] - began[0], now[1] - began[1], peak_mb, size]), flush=True)
+    print(json.dumps([now[0] - began[0], now[1] - began[1], peak_mb(), size]), flush=True)
+
+
+def peak_mb() -> float:
+    """The largest memory of this process so far.
+
+    Not ``ru_maxrss``: that of a new process begins with its parent's.
+    """
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
 
 def _child(step: str, folder: Path) -> None:
     """Do one step in this process, and say what it took."""
-    print(json.dumps(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024))
+    print(json.dumps(peak_mb()))
     if step == "report":
         report(folder)
         return

@@ -14,6 +14,7 @@ __all__ = [
     "JITTER",
     "LOPSIDED",
     "OVERTAKEN",
+    "PAUSED",
     "TLS",
     "UPLOAD",
 ]
@@ -47,6 +48,10 @@ BACKLOG = (
 STALE = (
     "the kernel's word on the queue counts in its ticks, and after a pause of a virtual machine it"
     " may be wrong by the pause; such a reading also moves the clocks' alignment"
+)
+PAUSED = (
+    "a process that is held back pauses anywhere, also between a stamp and the system call that it"
+    " is of: that pause counts for what comes after"
 )
 CLOSING = (
     "the client waits for the connection's end, which carries no stamp: the wait of a busy"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..scenario import GeneratorOptions, Scenario, ServiceOptions
-from .causes import CLOSING, UPLOAD
+from .causes import CLOSING, PAUSED, UPLOAD
 
 __all__ = ["GENERATORS"]
 
@@ -59,9 +59,9 @@ GENERATORS = (
     Scenario(
         "generator-blocked-evenly",
         "generator",
-        "a greenlet computes for 40 of every 100 ms",
+        "a greenlet computes for 80 of every 120 ms",
         _SERVICE,
-        GeneratorOptions(block="periodic", block_ms=40, block_every_ms=60),
+        GeneratorOptions(block="periodic", block_ms=80, block_every_ms=40),
     ),
     Scenario(
         "generator-blocked-a-third",
@@ -80,8 +80,8 @@ GENERATORS = (
     ),
     Scenario(
         "generator-one-stall",
-        "generator",
-        "a greenlet computes once for 1.5 s",
+        "service.app",
+        "a greenlet computes once for 1.5 s: it makes the tail, and not the mean",
         _SERVICE,
         GeneratorOptions(block="once", block_ms=1500, block_every_ms=2000),
     ),
@@ -90,7 +90,7 @@ GENERATORS = (
         "generator",
         "the evenly blocked one with HttpUser",
         _SERVICE,
-        GeneratorOptions(client="http", block="periodic", block_ms=40, block_every_ms=60),
+        GeneratorOptions(client="http", block="periodic", block_ms=80, block_every_ms=40),
     ),
     Scenario(
         "generator-tasks-compute",
@@ -110,6 +110,7 @@ GENERATORS = (
         users=30,
         pace=4,
         seconds=8,
+        off=PAUSED,
     ),
     Scenario(
         "generator-fast-throttled",
@@ -120,6 +121,7 @@ GENERATORS = (
         users=30,
         pace=8,
         seconds=8,
+        off=PAUSED,
     ),
     Scenario(
         "generator-two-workers",

@@ -105,8 +105,8 @@ SERVICES = (
     Scenario(
         "service-loop-blocked-briefly",
         "service.queue",
-        "the event loop is blocked for 8 of every 16 ms",
-        ServiceOptions(delay_ms=1, block="periodic", block_ms=8, block_every_ms=8),
+        "the event loop is blocked for 16 of every 24 ms",
+        ServiceOptions(delay_ms=1, block="periodic", block_ms=16, block_every_ms=8),
         off=FLOOR,
     ),
     Scenario(

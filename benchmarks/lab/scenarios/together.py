@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..scenario import GeneratorOptions, LinkOptions, Scenario, ServiceOptions, Way
-from .causes import BODY, FLOOR, JITTER, OVERTAKEN, STALE
+from .causes import BODY, FLOOR, JITTER, OVERTAKEN, PAUSED, STALE
 from .networks import both
 
 __all__ = ["TOGETHER"]
@@ -42,7 +42,7 @@ TOGETHER = (
         "HttpUser at its limit, and a handler that awaits 30 ms",
         ServiceOptions(delay_ms=30),
         GeneratorOptions(client="http"),
-        users=100,
+        users=160,
         pace=0,
     ),
     Scenario(
@@ -67,8 +67,8 @@ TOGETHER = (
     Scenario(
         "jitter-and-queue",
         "service.queue",
-        "3 ms of jitter, and a loop that is blocked for 60 of every 100 ms",
-        ServiceOptions(delay_ms=2, block="periodic", block_ms=60, block_every_ms=40),
+        "3 ms of jitter, and a loop that is blocked for 100 of every 140 ms",
+        ServiceOptions(delay_ms=2, block="periodic", block_ms=100, block_every_ms=40),
         link=both(Way(delay_ms=2, jitter_ms=3)),
         off=JITTER,
     ),
@@ -128,5 +128,6 @@ TOGETHER = (
         ServiceOptions(cpu_ms=3, cpu_quota=0.2),
         GeneratorOptions(client="http", cpu_quota=0.4),
         seconds=7,
+        off=PAUSED,
     ),
 )
