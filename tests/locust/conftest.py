@@ -143,6 +143,9 @@ def run_locust(tmp_path: Path) -> RunLocust:
                     time.sleep(0.05)
                 child.send_signal(signal.SIGINT)
             output, _ = child.communicate(timeout=90)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            pytest.fail(f"Locust did not end:\n{child.communicate()[0]}")
         finally:
             child.kill()
         return Run(child.returncode, output, out, _seen(tmp_path))
