@@ -89,8 +89,12 @@ def _simulate(
     kernel: bool = True,
     tick_ms: int = 4,
     begin_s: float = 0,
+    handshakes: int = 0,
 ) -> Run:
-    """A run of 500 requests a second; times are exponential, the app's is gamma distributed."""
+    """A run of 500 requests a second; times are exponential, the app's is gamma distributed.
+
+    As many of its first requests as ``handshakes`` says make a connection.
+    """
     random = np.random.default_rng(seed)
 
     def exponential(mean_ms: float) -> Ints:
@@ -99,6 +103,9 @@ def _simulate(
     start = BOOT + np.round((begin_s + np.sort(random.uniform(0, n / 500, n))) * 1e9).astype("i8")
     truth = np.zeros((n, len(COMPONENTS)), np.int64)
     truth[:, Component.GENERATOR_SEND] = exponential(0.2)
+    shaken = np.arange(n) < handshakes
+    round_trip = random.spawn(1)[0].gamma(2, jitter_ms * MS, n) + 2 * floor_ms * MS
+    truth[:, Component.NETWORK_CONNECT] = np.round(round_trip) * shaken
     truth[:, Component.NETWORK_OUT] = exponential(jitter_ms) + round(floor_ms * MS)
     waits = random.random(n) > 0.3
     truth[:, Component.SERVICE_QUEUE] = exponential(queue_ms) * waits + round(queue_floor_ms * MS)
@@ -120,7 +127,9 @@ def _simulate(
         "started_wall_ns": EPOCH + start - BOOT,
         "started_ns": start,
         "response_ns": upto[:, -1],
-        "sent_ns": truth[:, Component.GENERATOR_SEND],
+        "flags": np.where(shaken, rows["flags"] | int(MarkFlag.CONNECTED), rows["flags"]),
+        "connect_ns": truth[:, Component.NETWORK_CONNECT],
+        "sent_ns": upto[:, Component.NETWORK_CONNECT],
         "first_read_ns": read,
         "first_lay_ns": lay,
         "last_read_ns": read,

@@ -68,9 +68,9 @@ def test_offset_and_queue_of_a_simulated_run(
     assert (truth <= _joined(windows, "queue_high_ns")).all()
 
 
-@pytest.mark.parametrize(("jitter_ms", "tolerance"), [(0.02, 0.01), (1, 0.12)])
+@pytest.mark.parametrize(("jitter_ms", "tolerance"), [(0.02, 0.01), (1, 0.04), (5, 0.03)])
 def test_the_mean_of_the_queue(simulate: Simulate, jitter_ms: float, tolerance: float) -> None:
-    """Within 1 % on a LAN; jitter of half the queue's own mean is taken for queue by 12 %."""
+    """The kernel's readings tell it, whatever the network's jitter."""
     run = simulate(10_000, jitter_ms=jitter_ms)
     parts = _joined(_windows(run.rows), "components_ns")
     means = parts.mean(axis=0), run.truth.mean(axis=0)
@@ -108,6 +108,52 @@ def test_the_kernel_tells_a_queue_from_a_slow_network(simulate: Simulate) -> Non
     busy = simulate(1000, queue_floor_ms=300)
     means = _joined(_windows(busy.rows), "components_ns").mean(axis=0) / MS
     assert means[Component.SERVICE_QUEUE] == pytest.approx(301.4, abs=2)
+
+
+@pytest.mark.parametrize("host", [OWN, SERVICE])
+def test_jitter_of_one_way_alone_is_no_queue(simulate: Simulate, host: int) -> None:
+    """Where the way back has none, the kernel's readings still tell that nothing queues."""
+    clock = {"offset_ms": 0, "drift_ppm": 0} if host == OWN else {}
+    run = simulate(2000, host=host, jitter_ms=0, queue_ms=0, **clock)
+    jitter = np.random.default_rng(3).integers(0, 6 * MS, 2000)
+    run.rows["service_called_wall_ns"] += jitter
+    for name in ("response_ns", "first_read_ns", "last_read_ns", "read_wall_ns"):
+        run.rows[name] += jitter
+    means = _joined(_windows(run.rows, 200), "components_ns").mean(axis=0) / MS
+    assert means[Component.SERVICE_QUEUE] < 0.1
+    assert means[Component.NETWORK_OUT] == pytest.approx(3, abs=0.2)
+
+
+def test_one_false_reading_of_the_kernels_moves_no_clock(simulate: Simulate) -> None:
+    """A virtual machine that paused counts that into a queue; the offset stays in its bound."""
+    run = simulate(1000, floor_ms=20)
+    run.rows["service_queue_ms"][500] = 36
+    ((alignment, _),) = _windows(run.rows)
+    assert (np.abs(alignment.offset_ns - run.offset) <= alignment.bound_ns).all()
+    assert alignment.split_ok.all()
+
+
+@pytest.mark.parametrize("host", [OWN, SERVICE])
+def test_a_servers_shortest_turn_is_no_network(simulate: Simulate, host: int) -> None:
+    """What every request takes from the socket to the application, a handshake does not."""
+    clock = {"offset_ms": 0, "drift_ppm": 0} if host == OWN else {}
+    run = simulate(1000, host=host, queue_floor_ms=0.3, handshakes=20, **clock)
+    windows = _windows(run.rows)
+    means = _joined(windows, "components_ns").mean(axis=0) / MS
+    assert means == pytest.approx(run.truth.mean(axis=0) / MS, abs=0.02)
+    assert (
+        np.abs(_joined(windows, "offset_ns") - run.offset) <= _joined(windows, "bound_ns")
+    ).all()
+
+
+def test_a_handshake_with_somebody_between_says_nothing(simulate: Simulate) -> None:
+    """Behind a proxy the way to the service is longer than a handshake, and stays the network's."""
+    run = simulate(1000, floor_ms=10, handshakes=20)
+    made = run.rows["connect_ns"] > 0
+    run.rows["connect_ns"][made] = MS
+    means = _joined(_windows(run.rows), "components_ns").mean(axis=0) / MS
+    assert means[Component.NETWORK_OUT] == pytest.approx(10, abs=0.1)
+    assert means[Component.SERVICE_QUEUE] == pytest.approx(1.4, abs=0.1)
 
 
 def test_knowledge_fades_at_the_rate_of_drift(simulate: Simulate) -> None:

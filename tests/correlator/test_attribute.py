@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trilat.agent.layout import EXCHANGE, MarkFlag
-from trilat.agent.records import Attribution, Component, Grade
+from trilat.agent.records import Attribution, Component, Grade, StampFlag
 from trilat.correlator.align import Aligner
 from trilat.correlator.arrays import MAX_NS
 from trilat.correlator.attribute import Attributed, attribute
@@ -176,6 +176,41 @@ def test_a_streamed_answer_has_a_body(row: MakeRow) -> None:
     assert _parts(requests)["service.body"] == 1.5
     assert _parts(requests)["generator.read"] == 0.5
     assert requests.grades[0, Component.SERVICE_BODY] == Grade.BOUNDED
+
+
+def test_an_answer_handed_over_as_a_whole_has_none(row: MakeRow) -> None:
+    """Its first packet and its last one come apart on the way back."""
+    apart = {"first_read_ns": 8 * MS, "last_lay_ns": 500_000}
+    requests = _attribute(row(service_flags=StampFlag.WHOLE, **apart))
+    assert requests.components_ns[0, Component.SERVICE_BODY] == 0
+    assert requests.components_ns[0].sum() == 10 * MS
+    pieces = _attribute(row(service_flags=StampFlag.STREAMED, **apart))
+    back, body = Component.NETWORK_BACK, Component.SERVICE_BODY
+    together = pieces.components_ns[0, back] + pieces.components_ns[0, body]
+    assert requests.components_ns[0, back] == together
+    assert requests.grades[0, body] == Grade.MEASURED
+    assert pieces.grades[0, body] == Grade.BOUNDED
+
+
+def test_packets_out_of_order_leave_an_estimate(row: MakeRow) -> None:
+    """The last packet's stamp is not the last arrival's: when the loop saw it is no measurement."""
+    flags = MarkFlag.SENT | MarkFlag.ANSWERED
+    grades = [_attribute(row(flags=each)).grades[0] for each in (flags, flags | MarkFlag.REORDERED)]
+    read, back = Component.GENERATOR_READ, Component.NETWORK_BACK
+    assert (grades[0][read], grades[1][read]) == (Grade.MEASURED, Grade.ESTIMATED)
+    assert (grades[0][back], grades[1][back]) == (Grade.BOUNDED, Grade.ESTIMATED)
+
+
+def test_a_kernel_without_room_for_a_connection_may_have_dropped_its_request(row: MakeRow) -> None:
+    """What it tells is of the last time that the request came: no upper limit of the queue."""
+    told = {"service_queue_ms": 0, "service_tick_10us": 100}
+    limits = [
+        int(
+            _attribute(row(flags=MarkFlag.SENT | MarkFlag.ANSWERED | flag, **told)).queue_high_ns[0]
+        )
+        for flag in (MarkFlag(0), MarkFlag.CONNECTED)
+    ]
+    assert limits == [1 * MS, 2 * MS]
 
 
 @pytest.mark.parametrize(("hub_lag_ns", "read_ms"), [(400_000, 0.4), (-1, 0)])

@@ -68,7 +68,9 @@ def test_a_span_of_time_holds_what_started_in_it(rows: Rows) -> None:
         assert [ours.quantile_ns(q) for q in (0.1, 0.5, 0.99, 1)] == [
             theirs.quantile_ns(q) for q in (0.1, 0.5, 0.99, 1)
         ]
-    np.testing.assert_allclose(found.parts_ns / found.requests, sketch.makeup(None), rtol=0.01)
+    # What jitter was is told by all requests of a window: some of them alone say it differently.
+    parts = found.parts_ns / found.requests
+    np.testing.assert_allclose(parts, sketch.makeup(None), rtol=0.01, atol=5_000)
     assert slices.between(end, begin)[1] == 0
 
 

@@ -64,6 +64,9 @@ class MarkFlag(IntFlag):
     """The exchange is one with a proxy that was asked for a tunnel (``CONNECT``)."""
     FIRST = 256
     """The user had waited since its request before, as it does between tasks."""
+    REORDERED = 512
+    """The kernel's stamps are not of the last arrival (packets came out of order, or it was a
+    connection's end): how long the answer lay is since the event loop saw it."""
 
 
 class ServedFlag(IntFlag):

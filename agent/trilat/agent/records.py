@@ -8,7 +8,7 @@ All durations are integer nanoseconds from a monotonic clock; all instants whose
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum, StrEnum
+from enum import IntEnum, IntFlag, StrEnum
 
 __all__ = [
     "COMPONENTS",
@@ -18,6 +18,7 @@ __all__ = [
     "Grade",
     "ServiceMarks",
     "Side",
+    "StampFlag",
 ]
 
 UNKNOWN = -1
@@ -79,6 +80,15 @@ class Grade(IntEnum):
         return self.name.lower()
 
 
+class StampFlag(IntFlag):
+    """What a service's stamp tells of the body of its answer; none: there is none, or not known."""
+
+    WHOLE = 1
+    """It was handed over in one message."""
+    STREAMED = 2
+    """More was to come after the first message, or its size was not known when it began."""
+
+
 @dataclass(frozen=True, slots=True)
 class ServiceMarks:
     """What the service tells of one request in its answer's header.
@@ -94,7 +104,7 @@ class ServiceMarks:
         tick_us: resolution of ``queue_ms``: the kernel's tick, in microseconds.
         host: 32-bit identity of the service's kernel (see `trilat.agent.host`).
         instance: 32-bit identity of the serving process on that host.
-        flags: reserved, 0.
+        flags: `StampFlag`.
     """
 
     span: int

@@ -6,8 +6,11 @@ sent, nor the answer before it was given, so the clock's offset lies within ::
     [gap - spread, gap - queue_low]
 
 where ``gap`` is the service's clock at the app's call less the generator's at the send, ``spread``
-what the exchange spent outside both, and ``queue_low`` what the kernel proves to be the
-service's queue. The middle of the first form is NTP's ``((T2 - T1) + (T3 - T4)) / 2``.
+what the exchange spent outside both, and ``queue_low`` what the kernel tells to be the
+service's queue at least. The middle of the first form is NTP's ``((T2 - T1) + (T3 - T4)) / 2``.
+
+A kernel counts in ticks, and after a pause of a virtual machine it may count the pause in. So its
+word moves no edge unless that of several exchanges does.
 
 Two clocks drift, by at most `DRIFT_PPM` here, so an exchange still says something of the offset at
 any other moment: the same interval, wider by the drift. The offset at each request therefore lies
@@ -19,9 +22,12 @@ false.
 Where intervals contradict each other, a clock has stepped: what was known before is forgotten. A
 single false stamp looks the same; it costs knowledge, not honesty.
 
-The envelope also holds the network's floor: the distance from the offset to its upper edge is the
-shortest way out that was seen, and what a request's way out has beyond the edge is jitter or queue.
-The way back has no queue, so what it has beyond the lower edge tells how large the jitter is.
+The envelope also holds the network's floor: from its lower edge to its upper one is the shortest
+round trip that was seen. A handshake's is answered by the service's kernel; what the other has
+beyond it is a server's shortest turn from its socket to the application, and no network's. Without
+that the offset is in the middle, and the floor of each way is half. What a request's way out has
+beyond its floor is jitter or queue. The way back has no queue, so what it has beyond the lower edge
+tells how large the jitter is.
 
 On one host there is one clock: offset 0, no bound, no drift, and floors that stay.
 """
@@ -31,10 +37,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from .arrays import INSTANT_MAX, Bools, Int64s
+from .arrays import INSTANT_MAX, MAX_NS, Bools, Int64s, clamp
 from .cuts import Cuts
+from .queueing import JitterBalance, Ways
 
 __all__ = ["DRIFT_PPM", "Aligner", "Alignment"]
 
@@ -45,6 +51,12 @@ _DRIFT = 1_000_000 // DRIFT_PPM  # ns of time for 1 ns of drift
 _ANYWHERE = INSTANT_MAX // 2  # half the width of an interval that says nothing
 _STEPS_MAX = 8  # in one window; clocks that contradict each other more often are not aligned
 _HOSTS_MAX = 256
+_TURN_MAX = 1_000_000
+"""A server's shortest turn, in ns. Where more is missing, who answers handshakes is somebody in
+between (a proxy, a load balancer), and what lies behind is not known to be no network."""
+
+_TELLERS_MIN, _TELLERS = 2, 50
+"""One exchange of a window is not believed by itself about the queue, nor are two of fifty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +66,8 @@ class Alignment:
     Attributes:
         offset_ns: the service's wall clock less the generator's.
         bound_ns: how far from the truth that may be.
-        floor_ns: the shortest way out to the service, by these clocks.
-        jitter_ns: what the way back had beyond its own shortest, on average over the window.
+        floor_ns: the network's shortest way out to the service, by these clocks.
+        jitter_ns: what of a way out beyond that counts as the network's jitter.
         split_ok: whether this is enough to tell the way out from the way back. Not where the
             bound is wider than the time to be split, or where the request's own marks contradict
             the clocks.
@@ -102,44 +114,71 @@ class Aligner:
         """Line the clocks up for one window of requests; what is not matched gets no split."""
         n = cuts.response.size
         offset, bound, floor, jitter = (np.zeros(n, np.int64) for _ in range(4))
-        aligned = np.zeros(n, np.bool_)
-        for host in np.unique(cuts.host[cuts.matched]).tolist():
-            if host not in self._known and len(self._known) >= _HOSTS_MAX:
-                continue
-            rows = np.flatnonzero(cuts.matched & (cuts.host == host))
-            low, high, beyond = self._envelope(host, cuts, rows)
-            if host == self._own:
-                floor[rows] = high
-            else:
-                offset[rows] = (low + high) >> 1
-                bound[rows] = floor[rows] = (high - low + 1) >> 1
-            jitter[rows] = beyond
-            aligned[rows] = True
-        out = cuts.gap - offset
-        return Alignment(
-            offset,
-            bound,
-            floor,
-            jitter,
-            aligned & (bound <= cuts.outside) & (out >= -bound) & (out <= cuts.outside + bound),
-        )
+        split_ok = np.zeros(n, np.bool_)
+        for identity in np.unique(cuts.host[cuts.matched]).tolist():
+            if identity not in self._known:
+                if len(self._known) >= _HOSTS_MAX:
+                    continue
+                self._known[identity] = _Host(own=identity == self._own)
+            rows = np.flatnonzero(cuts.matched & (cuts.host == identity))
+            one = self._known[identity].align(cuts.part(rows))
+            offset[rows], bound[rows], floor[rows] = one.offset_ns, one.bound_ns, one.floor_ns
+            jitter[rows], split_ok[rows] = one.jitter_ns, one.split_ok
+        return Alignment(offset, bound, floor, jitter, split_ok)
 
-    def _envelope(
-        self, host: int, cuts: Cuts, rows: npt.NDArray[np.intp]
-    ) -> tuple[Int64s, Int64s, int]:
-        """Lower and upper edge of one host's offset at these rows, and the way back's jitter."""
-        own = host == self._own
-        gap, spread, at = cuts.gap[rows], cuts.spread[rows], cuts.sent_at[rows]
-        low, high = gap - spread, gap - np.minimum(cuts.queue_low[rows], spread)
-        sound = cuts.sound[rows]
-        if own:  # one clock: what says otherwise is false
+
+class _Host:
+    """What is known of one host that serves."""
+
+    def __init__(self, *, own: bool) -> None:
+        self._own = own
+        self._known = _NOTHING
+        self._handshake = MAX_NS
+        self._balance = JitterBalance()
+
+    def align(self, cuts: Cuts) -> Alignment:
+        """Line its clock up for those requests of a window that it has answered."""
+        self._handshake = min(self._handshake, int(cuts.handshake.min()))
+        low, high, back_jitter = self._envelope(cuts)
+        if self._own:
+            offset = bound = np.zeros_like(low)
+            floor = np.minimum(high, self._handshake >> 1)
+        else:
+            beyond = np.maximum(high - low - self._handshake, 0)
+            turn = np.where(beyond <= _TURN_MAX, beyond, 0)
+            offset = (low + high - turn) >> 1
+            floor, bound = high - turn - offset, high - offset
+        out = cuts.gap - offset
+        ok = (bound <= cuts.outside) & (out >= -bound) & (out <= cuts.outside + bound)
+        jitter = np.full_like(low, back_jitter)
+        if ok.any():
+            ways = Ways.of(cuts, clamp(out, 0, cuts.outside), floor).part(ok)
+            jitter[:] = self._balance.jitter(cuts.part(np.flatnonzero(ok)), ways, back_jitter)
+        return Alignment(offset, bound, floor, jitter, ok)
+
+    def _envelope(self, cuts: Cuts) -> tuple[Int64s, Int64s, int]:
+        """Lower and upper edge of its offset at each request, and the way back's jitter."""
+        low, high, sound = cuts.gap - cuts.spread, _upper_ends(cuts), cuts.sound
+        if self._own:  # one clock: what says otherwise is false
             sound = sound & (low <= 0) & (high >= 0)
         low, high = np.where(sound, low, -_ANYWHERE), np.where(sound, high, _ANYWHERE)
-        edges, self._known[host] = (_still if own else _drifting)(
-            low, high, at, self._known.get(host, _NOTHING)
+        edges, self._known = (_still if self._own else _drifting)(
+            low, high, cuts.sent_at, self._known
         )
         beyond = (edges[0] - low)[sound]
         return *edges, int(beyond.sum()) // max(beyond.size, 1)
+
+
+def _upper_ends(cuts: Cuts) -> Int64s:
+    """How far ahead the service's clock can be by each exchange."""
+    queue = np.minimum(cuts.queue_low, cuts.spread)
+    told = np.flatnonzero(cuts.sound & (queue > 0))
+    if told.size < _TELLERS_MIN:
+        return cuts.gap
+    high, ends = cuts.gap.copy(), cuts.gap[told] - queue[told]
+    nth = 1 + told.size // _TELLERS
+    high[told] = np.minimum(high[told], np.maximum(ends, np.partition(ends, nth)[nth]))
+    return high
 
 
 _Edges = tuple[Int64s, Int64s]

@@ -2,8 +2,8 @@
 
 What a matched request spent outside both programs, ``outside``, is the way out, the service's queue
 and the way back. The clocks split it: the way out with the queue is ``gap - offset``, the rest
-is the way back. Of the way out, what is beyond the shortest one seen and beyond the jitter that
-the way back shows is the queue, within the limits that the service's kernel sets.
+is the way back. Of the way out, what is beyond the shortest one and beyond the network's jitter is
+the queue, within the limits that the service's kernel sets.
 
 Where the clocks cannot split it, ``network.out`` holds all of it but the queue that the kernel
 tells of (its own reading, right on average), ``network.back`` is 0, and the queue's interval is
@@ -19,8 +19,9 @@ import numpy as np
 from trilat.agent.records import COMPONENTS, Component, Grade
 
 from .align import Alignment
-from .arrays import Bools, Int64s, UInt8s, clamp
+from .arrays import MAX_NS, Bools, Int64s, UInt8s, clamp
 from .cuts import Cuts
+from .queueing import Ways
 
 __all__ = ["Attributed", "attribute"]
 
@@ -118,14 +119,16 @@ def _split(cuts: Cuts, alignment: Alignment, parts: Int64s) -> tuple[Int64s, Int
     """
     ok, outside = alignment.split_ok, cuts.outside
     out = np.where(ok, clamp(cuts.gap - alignment.offset_ns, 0, outside), outside)
-    low = np.minimum(cuts.queue_low, out)
-    high = np.minimum(cuts.queue_high, np.minimum(out + alignment.bound_ns, outside))
-    beyond = out - alignment.floor_ns - alignment.jitter_ns
-    queue = clamp(np.where(ok, beyond, cuts.queue_read), low, np.minimum(high, out))
+    ways = Ways.of(cuts, out, alignment.floor_ns)
+    told = clamp(cuts.queue_read, ways.low, ways.high)
+    queue = np.where(ok, ways.queue(alignment.jitter_ns), told)
     parts[Component.NETWORK_OUT] = out - queue
     parts[Component.SERVICE_QUEUE] = queue
     parts[Component.NETWORK_BACK] = outside - out
-    return low, high
+    # A kernel that has no room for a new connection drops what comes on it, and tells of the last
+    # time that it came.
+    high = np.where(cuts.connected, MAX_NS, cuts.queue_high)
+    return ways.low, np.minimum(high, np.minimum(out + alignment.bound_ns, outside))
 
 
 def _grades(cuts: Cuts) -> UInt8s:
@@ -133,7 +136,7 @@ def _grades(cuts: Cuts) -> UInt8s:
     grades = np.full((len(COMPONENTS), cuts.response.size), _MEASURED)
     grades[Component.NETWORK_OUT] = grades[Component.SERVICE_QUEUE] = _BOUNDED
     grades[Component.NETWORK_BACK] = np.where(cuts.first_stamped, _BOUNDED, _ESTIMATED)
-    # An answer that came in one read has no body time; else making and carrying it are one.
+    # An answer that came at once has no body time; else making and carrying it are one.
     in_one = cuts.first_arrival == cuts.last_arrival
     grades[Component.SERVICE_BODY] = np.where(in_one, _MEASURED, _BOUNDED)
     grades[Component.GENERATOR_READ] = np.where(

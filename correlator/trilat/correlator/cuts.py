@@ -10,17 +10,21 @@ nor fail to add up. ::
       send, prior   connect      out … back         body         read      finish
 
 Where a mark is missing its point falls together with the next one: a request that was not answered
-has its arrivals and its last read at R, one of a custom client is sent at 0.
+has its arrivals and its last read at R, one of a custom client is sent at 0. An answer whose
+body the service handed over as a whole is as good as arrived with its last byte: whatever lies
+between its first packet and its last one is the way back.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from trilat.agent.layout import MarkFlag
+from trilat.agent.records import StampFlag
 
 from .arrays import INSTANT_MAX, MAX_NS, Bools, Int64s, Rows, clamp
 
@@ -28,10 +32,14 @@ __all__ = ["Cuts", "cut", "last_marks"]
 
 _SENT = int(MarkFlag.SENT)
 _ANSWERED = int(MarkFlag.ANSWERED)
+_CONNECTED = int(MarkFlag.CONNECTED)
+_TLS = int(MarkFlag.TLS)
 _UNMARKED = int(MarkFlag.UNMARKED)
 _FAILED = int(MarkFlag.FAILED)
 _BROKEN = int(MarkFlag.BROKEN)
 _FIRST = int(MarkFlag.FIRST)
+_REORDERED = int(MarkFlag.REORDERED)
+_WHOLE = int(StampFlag.WHOLE)
 
 _NS_PER_MS = 1_000_000
 _RATES_DIFFER = 1_000  # two clocks may go apart by a thousandth, far more than they do
@@ -59,11 +67,15 @@ class Cuts:
         connect: making the connection.
         prior: spent outside the generator in earlier exchanges (redirects, silent retries).
         sent: after the start, when the request went to the kernel, or trying ended.
-        first_arrival: when the answer's first bytes reached the generator's kernel.
+        connected: it made a connection of its own.
+        handshake: the round trip of that in the kernels; `MAX_NS` where it is not known.
+        first_arrival: when the answer's first bytes reached the generator's kernel; where the body
+            was handed over as a whole, its last ones.
         last_arrival: when its last byte did.
         last_read: when that was read.
         first_stamped: whether the kernel's stamp tells `first_arrival`; else it is estimated.
         last_stamped: the same for `last_arrival`.
+        whole: the body was handed over as a whole.
         app: the service's own time from the app's call to its response's start.
         blocked: for how much of ``app`` the service's event loop was blocked; -1 unknown.
         outside: first arrival - sent - app: on the way out, in the service's queue and on the way
@@ -93,11 +105,14 @@ class Cuts:
     connect: Int64s
     prior: Int64s
     sent: Int64s
+    connected: Bools
+    handshake: Int64s
     first_arrival: Int64s
     last_arrival: Int64s
     last_read: Int64s
     first_stamped: Bools
     last_stamped: Bools
+    whole: Bools
     app: Int64s
     blocked: Int64s
     outside: Int64s
@@ -109,6 +124,12 @@ class Cuts:
     gap: Int64s
     spread: Int64s
     sound: Bools
+
+    def part(self, rows: npt.NDArray[np.intp]) -> Cuts:
+        """Those of some of the requests, by their places, which ascend."""
+        if rows.size == self.response.size:
+            return self
+        return Cuts(*(getattr(self, column.name)[rows] for column in fields(Cuts)))
 
 
 def cut(rows: Rows) -> Cuts:
@@ -128,6 +149,10 @@ def cut(rows: Rows) -> Cuts:
         rows["lateness_ns"] >= 0, clamp(rows["lateness_ns"], 0, MAX_NS - response), -1
     )
     corrected = response + np.maximum(lateness, 0)
+    connect = clamp(rows["connect_ns"], 0, sent - prior)
+    connected = marked & ((flags & _CONNECTED) != 0)
+    # Under TLS its handshake is in it, too.
+    bare = connected & ((flags & _TLS) == 0) & (connect > 0)
     missed_max = np.minimum(_MISSED_NS_MAX // (corrected + 1), _MISSED_MAX)
     return Cuts(
         name_id=rows["name_id"].astype(np.int64),
@@ -141,9 +166,11 @@ def cut(rows: Rows) -> Cuts:
         first=(flags & _FIRST) != 0,
         lateness=lateness,
         missed=clamp(rows["missed"], 0, missed_max) * (lateness >= 0),
-        connect=clamp(rows["connect_ns"], 0, sent - prior),
+        connect=connect,
         prior=prior,
         sent=sent,
+        connected=connected,
+        handshake=np.where(bare, connect, MAX_NS),
         **_answer(rows, response, sent, answered, matched),
     )
 
@@ -174,15 +201,18 @@ def _answer(
     # How long bytes lay in the kernel: its stamp; else how late the hub came for anything.
     lag = np.maximum(rows["hub_lag_ns"], 0)
     first_lay, last_lay = rows["first_lay_ns"], rows["last_lay_ns"]
-    first_stamped, last_stamped = first_lay >= 0, last_lay >= 0
+    first_told, last_told = first_lay >= 0, last_lay >= 0
+    in_order = (rows["flags"] & _REORDERED) == 0  # else the event loop tells, and not the stamp
     # An estimate gives way to what the service measured: no answer comes before the app gave it.
     given = sent + clamp(rows["service_app_ns"], 0, first_read - sent) * matched
     estimate = np.maximum(last_read - lag * answered, given)
-    last_arrival = np.where(last_stamped & answered, last_read - last_lay, estimate)
+    last_arrival = np.where(last_told & answered, last_read - last_lay, estimate)
     last_arrival = clamp(last_arrival, sent, last_read)
     estimate = np.maximum(first_read - lag, given)
-    first_arrival = np.where(first_stamped, first_read - first_lay, estimate)
-    first_arrival = np.where(matched, clamp(first_arrival, sent, last_arrival), last_arrival)
+    first_arrival = np.where(first_told, first_read - first_lay, estimate)
+    whole = matched & ((rows["service_flags"] & _WHOLE) != 0)
+    in_pieces = matched & ~whole
+    first_arrival = np.where(in_pieces, clamp(first_arrival, sent, last_arrival), last_arrival)
     app = clamp(rows["service_app_ns"], 0, first_arrival - sent) * matched
 
     blocked = rows["service_blocked_ns"]
@@ -192,8 +222,9 @@ def _answer(
         "first_arrival": first_arrival,
         "last_arrival": last_arrival,
         "last_read": last_read,
-        "first_stamped": first_stamped,
-        "last_stamped": last_stamped,
+        "first_stamped": np.where(in_pieces, first_told, last_told) & in_order,
+        "last_stamped": last_told & in_order,
+        "whole": whole,
         "app": app,
         "blocked": np.where(matched & (blocked >= 0), clamp(blocked, 0, app), -1),
         "outside": (first_arrival - sent - app) * matched,
