@@ -103,12 +103,12 @@ class Aligner:
 
     def __init__(self, host_identity: int) -> None:
         self._own = host_identity
-        self._known: dict[int, _Interval] = {}
+        self._hosts: dict[int, _Host] = {}
 
     @property
     def same_host(self) -> bool | None:
         """Whether all services seen so far run on the generator's own host; None: none was seen."""
-        return self._known.keys() == {self._own} if self._known else None
+        return self._hosts.keys() == {self._own} if self._hosts else None
 
     def align(self, cuts: Cuts) -> Alignment:
         """Line the clocks up for one window of requests; what is not matched gets no split."""
@@ -116,12 +116,12 @@ class Aligner:
         offset, bound, floor, jitter = (np.zeros(n, np.int64) for _ in range(4))
         split_ok = np.zeros(n, np.bool_)
         for identity in np.unique(cuts.host[cuts.matched]).tolist():
-            if identity not in self._known:
-                if len(self._known) >= _HOSTS_MAX:
+            if identity not in self._hosts:
+                if len(self._hosts) >= _HOSTS_MAX:
                     continue
-                self._known[identity] = _Host(own=identity == self._own)
+                self._hosts[identity] = _Host(own=identity == self._own)
             rows = np.flatnonzero(cuts.matched & (cuts.host == identity))
-            one = self._known[identity].align(cuts.part(rows))
+            one = self._hosts[identity].align(cuts.part(rows))
             offset[rows], bound[rows], floor[rows] = one.offset_ns, one.bound_ns, one.floor_ns
             jitter[rows], split_ok[rows] = one.jitter_ns, one.split_ok
         return Alignment(offset, bound, floor, jitter, split_ok)
