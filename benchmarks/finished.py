@@ -29,10 +29,10 @@ from trilat.agent.journal import JournalWriter
 from trilat.agent.segment import HEADER_SIZE, journal_files, read_segment
 from trilat.agent.stamp import EMPTY
 from trilat.correlator.finish import finish
-from trilat.correlator.frames import EXCHANGE_DTYPE
-from trilat.correlator.manifest import Manifest
-from trilat.correlator.pipeline import Attributor
-from trilat.correlator.rundir import RunDirectory
+from trilat.correlator.records.frames import EXCHANGE_DTYPE
+from trilat.correlator.requests.pipeline import Attributor
+from trilat.correlator.run.manifest import Manifest
+from trilat.correlator.run.rundir import RunDirectory
 
 __all__ = ["Cost", "main"]
 

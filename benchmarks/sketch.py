@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trilat.agent.layout import Kind, MarkFlag
-from trilat.correlator.align import Aligner
-from trilat.correlator.attribute import attribute
-from trilat.correlator.book import SketchBook
-from trilat.correlator.cuts import cut
-from trilat.correlator.frames import EXCHANGE_DTYPE
-from trilat.correlator.pipeline import Attributor
-from trilat.correlator.sketch import Sketch
-from trilat.correlator.sparse import run_starts
-from trilat.correlator.tally import tally
+from trilat.correlator.attribution.align import Aligner
+from trilat.correlator.attribution.attribute import attribute
+from trilat.correlator.attribution.cuts import cut
+from trilat.correlator.records.frames import EXCHANGE_DTYPE
+from trilat.correlator.requests.pipeline import Attributor
+from trilat.correlator.sketches.book import SketchBook
+from trilat.correlator.sketches.sketch import Sketch
+from trilat.correlator.sketches.sparse import run_starts
+from trilat.correlator.sketches.tally import tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable

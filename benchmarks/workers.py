@@ -26,8 +26,8 @@ from sketch import make_rows  # type: ignore[import-not-found]  # it lies beside
 
 import trilat.locust  # noqa: F401 - Locust patches the process, before anything else is imported
 from trilat.agent.layout import EXCHANGE, Kind, name_layout
-from trilat.correlator.book import SketchBook
-from trilat.correlator.pipeline import Attributor
+from trilat.correlator.requests.pipeline import Attributor
+from trilat.correlator.sketches.book import SketchBook
 from trilat.locust.reports import KEY, PROTOCOL, Parcel, Report, said_of
 from trilat.locust.workers import Crew
 

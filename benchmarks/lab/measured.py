@@ -11,9 +11,9 @@ import numpy.typing as npt
 from trilat.agent.host import host_identity
 from trilat.agent.records import COMPONENTS, Component
 from trilat.agent.segment import journal_files, read_segment
-from trilat.correlator.attribute import Attributed
-from trilat.correlator.frames import Names
-from trilat.correlator.pipeline import Attributor
+from trilat.correlator.attribution.attribute import Attributed
+from trilat.correlator.records.frames import Names
+from trilat.correlator.requests.pipeline import Attributor
 
 from .logs import Rows
 from .processes import LabError

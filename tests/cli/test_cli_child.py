@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from trilat.correlator.commands.child import LocustChild, diagnose, gave_up
-from trilat.correlator.rundir import RunDirectory
+from trilat.correlator.run.rundir import RunDirectory
 
 LINE = "[2026-01-01 12:00:00,000] host/{}/locust.main: {}\n"
 SLEEP = f"import time; print({LINE.format('WARNING', 'ready')!r}, flush=True); time.sleep(60)"

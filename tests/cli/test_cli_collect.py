@@ -19,7 +19,7 @@ from trilat.agent.layout import Kind, ServedFlag
 from trilat.agent.samples import read_samples
 from trilat.agent.segment import journal_files, read_segment
 from trilat.correlator import cli
-from trilat.correlator.frames import SERVED_DTYPE
+from trilat.correlator.records.frames import SERVED_DTYPE
 
 TOKEN = "only-for-collectors"
 SERVICE = """

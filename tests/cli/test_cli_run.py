@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from trilat.correlator.manifest import REBUILT_NOTE
+from trilat.correlator.run.manifest import REBUILT_NOTE
 from trilat.correlator.validate import check, result_schema
 
 ROOT = Path(__file__).parents[2]

@@ -12,7 +12,7 @@ import pytest
 
 from trilat.agent.layout import Kind, MarkFlag
 from trilat.agent.records import COMPONENTS, Component
-from trilat.correlator.frames import EXCHANGE_DTYPE
+from trilat.correlator.records.frames import EXCHANGE_DTYPE
 
 MS = 1_000_000
 EPOCH = 1_700_000_000_000_000_000

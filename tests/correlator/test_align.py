@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trilat.agent.records import Component
-from trilat.correlator import align as module
-from trilat.correlator.align import DRIFT_PPM, Aligner, Alignment
-from trilat.correlator.attribute import Attributed, attribute
-from trilat.correlator.cuts import cut
+from trilat.correlator.attribution import align as module
+from trilat.correlator.attribution.align import DRIFT_PPM, Aligner, Alignment
+from trilat.correlator.attribution.attribute import Attributed, attribute
+from trilat.correlator.attribution.cuts import cut
 
 MS = 1_000_000
 OWN, SERVICE = 1, 7

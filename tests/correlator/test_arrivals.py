@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trilat.correlator.align import Aligner
-from trilat.correlator.arrivals import missed_arrivals
-from trilat.correlator.attribute import attribute
-from trilat.correlator.cuts import cut
-from trilat.correlator.sketch import Sketch
+from trilat.correlator.attribution.align import Aligner
+from trilat.correlator.attribution.attribute import attribute
+from trilat.correlator.attribution.cuts import cut
+from trilat.correlator.sketches.arrivals import missed_arrivals
+from trilat.correlator.sketches.sketch import Sketch
 
 MS = 1_000_000
 Rows = npt.NDArray[np.void]

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from trilat.agent.layout import EXCHANGE, MarkFlag
 from trilat.agent.records import Attribution, Component, Grade, StampFlag
-from trilat.correlator.align import Aligner
 from trilat.correlator.arrays import MAX_NS
-from trilat.correlator.attribute import Attributed, attribute
-from trilat.correlator.cuts import cut
-from trilat.correlator.frames import EXCHANGE_DTYPE
+from trilat.correlator.attribution.align import Aligner
+from trilat.correlator.attribution.attribute import Attributed, attribute
+from trilat.correlator.attribution.cuts import cut
+from trilat.correlator.records.frames import EXCHANGE_DTYPE
 
 MS = 1_000_000
 Rows = npt.NDArray[np.void]

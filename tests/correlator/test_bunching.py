@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trilat.correlator.bunching import CELL_NS, Bunching, StartCells
+from trilat.correlator.sketches.bunching import CELL_NS, Bunching, StartCells
 
 SECOND = 1_000_000_000
 

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from trilat.agent.layout import EXCHANGE, Kind, MarkFlag
 from trilat.agent.records import Component, Grade
-from trilat.correlator.align import Aligner
 from trilat.correlator.arrays import MAX_NS
-from trilat.correlator.attribute import Attributed, attribute
-from trilat.correlator.chains import joined, unfolded
-from trilat.correlator.cuts import cut
-from trilat.correlator.frames import EXCHANGE_DTYPE
-from trilat.correlator.pipeline import Attributor
-from trilat.correlator.tally import BATCH_MAX
+from trilat.correlator.attribution.align import Aligner
+from trilat.correlator.attribution.attribute import Attributed, attribute
+from trilat.correlator.attribution.chains import joined, unfolded
+from trilat.correlator.attribution.cuts import cut
+from trilat.correlator.records.frames import EXCHANGE_DTYPE
+from trilat.correlator.requests.pipeline import Attributor
+from trilat.correlator.sketches.tally import BATCH_MAX
 
 MS = 1_000_000
 EPOCH = 1_700_000_000_000_000_000

@@ -26,10 +26,10 @@ from trilat.agent.layout import EXCHANGE, SERVED, Kind
 from trilat.agent.offers import FileTag, Window, head_identity
 from trilat.agent.samples import SampleWriter
 from trilat.agent.segment import HEADER_SIZE, read_segment
-from trilat.correlator.collected import Collected
-from trilat.correlator.collecting import Order, collect
-from trilat.correlator.listing import parse_listing
-from trilat.correlator.rundir import RunDirectory
+from trilat.correlator.collect.collected import Collected
+from trilat.correlator.collect.collecting import Order, collect
+from trilat.correlator.collect.listing import parse_listing
+from trilat.correlator.run.rundir import RunDirectory
 from trilat.middleware.collecting import CollectApp
 
 TOKEN = "only-for-collectors"
@@ -132,7 +132,7 @@ def run(tmp_path: Path) -> RunDirectory:
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is tried again is tried at once; no proxy of the machine is asked."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setattr("trilat.correlator.fetching._FIRST_WAIT_S", 0.0)
+    monkeypatch.setattr("trilat.correlator.collect.fetching._FIRST_WAIT_S", 0.0)
 
 
 def app_of(directory: Path | None, clock: Clock | None = None) -> CollectApp:

@@ -14,7 +14,7 @@ from trilat.agent.journal import JournalWriter
 from trilat.agent.layout import EXCHANGE, NAME, SERVED, Kind, name_layout
 from trilat.agent.segment import journal_files, read_segment
 from trilat.agent.stamp import EMPTY
-from trilat.correlator.frames import (
+from trilat.correlator.records.frames import (
     EXCHANGE_DTYPE,
     NAME_DTYPE,
     SERVED_DTYPE,

@@ -20,9 +20,15 @@ from trilat.agent.journal import JournalWriter
 from trilat.agent.layout import SERVED, Kind, MarkFlag, ServedFlag
 from trilat.agent.segment import journal_files
 from trilat.agent.stamp import EMPTY, STAMP
-from trilat.correlator.exporting import FORMATS, ExportFormat, export
-from trilat.correlator.journal_columns import COLUMNS, LAYOUTS_BY_SIDE, Side
-from trilat.correlator.journals import Choice, JournalTable, find_journals, read_journal, side_of
+from trilat.correlator.records.exporting import FORMATS, ExportFormat, export
+from trilat.correlator.records.journal_columns import COLUMNS, LAYOUTS_BY_SIDE, Side
+from trilat.correlator.records.journals import (
+    Choice,
+    JournalTable,
+    find_journals,
+    read_journal,
+    side_of,
+)
 
 EPOCH = 1_700_000_000_000_000_000
 RUN = "0123456789ab"

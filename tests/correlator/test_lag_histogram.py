@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trilat.correlator.lag_histogram import LagHistogram
+from trilat.correlator.samples.lag_histogram import LagHistogram
 
 MS = 1_000_000
 TICKS = st.lists(

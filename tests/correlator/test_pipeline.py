@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trilat.agent.layout import EXCHANGE, NAME, Kind, MarkFlag
-from trilat.correlator.book import OTHER, SketchBook
-from trilat.correlator.pipeline import WINDOW_NS, Attributor
-from trilat.correlator.tally import BATCH_MAX
+from trilat.correlator.requests.pipeline import WINDOW_NS, Attributor
+from trilat.correlator.sketches.book import OTHER, SketchBook
+from trilat.correlator.sketches.tally import BATCH_MAX
 
 Rows = npt.NDArray[np.void]
 Simulate = Callable[..., Any]

@@ -15,11 +15,11 @@ from trilat.agent.journal import JournalWriter
 from trilat.agent.layout import EXCHANGE, MarkFlag
 from trilat.agent.records import COMPONENTS
 from trilat.agent.segment import HEADER_SIZE, journal_files
-from trilat.correlator.book import SketchBook
 from trilat.correlator.cli import run
-from trilat.correlator.pipeline import Attributor
-from trilat.correlator.request_columns import REQUEST_TYPES
-from trilat.correlator.requests_file import attributed_requests, export_requests
+from trilat.correlator.requests.pipeline import Attributor
+from trilat.correlator.requests.request_columns import REQUEST_TYPES
+from trilat.correlator.requests.requests_file import attributed_requests, export_requests
+from trilat.correlator.sketches.book import SketchBook
 
 RUN = "0123456789ab"
 SMALL = HEADER_SIZE + 2_000 * EXCHANGE.size

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 from trilat.agent.layout import MarkFlag
 from trilat.agent.records import COMPONENTS, Component, Grade, Side
-from trilat.correlator.align import Aligner
 from trilat.correlator.arrays import MAX_NS
-from trilat.correlator.arrivals import missed_arrivals
-from trilat.correlator.attribute import Attributed, attribute
-from trilat.correlator.cuts import cut
-from trilat.correlator.frames import EXCHANGE_DTYPE
-from trilat.correlator.sketch import VARIABLES, Sketch
-from trilat.correlator.tally import BATCH_MAX
+from trilat.correlator.attribution.align import Aligner
+from trilat.correlator.attribution.attribute import Attributed, attribute
+from trilat.correlator.attribution.cuts import cut
+from trilat.correlator.records.frames import EXCHANGE_DTYPE
+from trilat.correlator.sketches.arrivals import missed_arrivals
+from trilat.correlator.sketches.sketch import VARIABLES, Sketch
+from trilat.correlator.sketches.tally import BATCH_MAX
 
 MS = 1_000_000
 Rows = npt.NDArray[np.void]

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trilat.agent.records import Component
-from trilat.correlator.align import Aligner
-from trilat.correlator.attribute import Attributed, attribute
-from trilat.correlator.cuts import cut
-from trilat.correlator.sketch import Sketch
+from trilat.correlator.attribution.align import Aligner
+from trilat.correlator.attribution.attribute import Attributed, attribute
+from trilat.correlator.attribution.cuts import cut
+from trilat.correlator.sketches.sketch import Sketch
 
 Rows = npt.NDArray[np.void]
 MS = 1_000_000

@@ -10,12 +10,12 @@ import numpy.typing as npt
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trilat.correlator.align import Aligner
-from trilat.correlator.attribute import attribute
-from trilat.correlator.book import ENDPOINTS_MAX, OTHER, Endpoint, SketchBook
-from trilat.correlator.counts import Counts
-from trilat.correlator.cuts import cut
-from trilat.correlator.tally import tally
+from trilat.correlator.attribution.align import Aligner
+from trilat.correlator.attribution.attribute import attribute
+from trilat.correlator.attribution.cuts import cut
+from trilat.correlator.sketches.book import ENDPOINTS_MAX, OTHER, Endpoint, SketchBook
+from trilat.correlator.sketches.counts import Counts
+from trilat.correlator.sketches.tally import tally
 
 Rows = npt.NDArray[np.void]
 

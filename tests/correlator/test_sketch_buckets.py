@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trilat.correlator.arrays import MAX_NS
-from trilat.correlator.buckets import BUCKETS, bucket_of, middle_of
-from trilat.correlator.histogram import Histogram, rank_of
-from trilat.correlator.sparse import SparseSums, run_sizes, run_starts
+from trilat.correlator.sketches.buckets import BUCKETS, bucket_of, middle_of
+from trilat.correlator.sketches.histogram import Histogram, rank_of
+from trilat.correlator.sketches.sparse import SparseSums, run_sizes, run_starts
 
 DURATIONS = st.one_of(
     st.integers(0, MAX_NS), st.integers(0, 200), st.integers(10_000, 10_000_000_000)

@@ -15,12 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trilat.agent.errors import InputError
-from trilat.correlator.align import Aligner
-from trilat.correlator.attribute import attribute
-from trilat.correlator.book import SketchBook
-from trilat.correlator.codec import decode, encode
-from trilat.correlator.cuts import cut
-from trilat.correlator.sketch import VARIABLES, Sketch
+from trilat.correlator.attribution.align import Aligner
+from trilat.correlator.attribution.attribute import attribute
+from trilat.correlator.attribution.cuts import cut
+from trilat.correlator.sketches.book import SketchBook
+from trilat.correlator.sketches.codec import decode, encode
+from trilat.correlator.sketches.sketch import VARIABLES, Sketch
 
 Rows = npt.NDArray[np.void]
 MAGIC = b"trilat-sketches 3\n"

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trilat.correlator.align import Aligner
-from trilat.correlator.attribute import Attributed, attribute
-from trilat.correlator.cuts import cut
-from trilat.correlator.sketch import VARIABLES, Sketch
+from trilat.correlator.attribution.align import Aligner
+from trilat.correlator.attribution.attribute import Attributed, attribute
+from trilat.correlator.attribution.cuts import cut
+from trilat.correlator.sketches.sketch import VARIABLES, Sketch
 
 BATCH = st.tuples(st.integers(1, 40), st.integers(0, 2**32))
 

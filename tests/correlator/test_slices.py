@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trilat.agent.errors import InputError
-from trilat.correlator.align import Aligner
-from trilat.correlator.attribute import Attributed, attribute
-from trilat.correlator.book import SketchBook
-from trilat.correlator.course import Course
-from trilat.correlator.cuts import cut
-from trilat.correlator.sketch import Sketch
-from trilat.correlator.slices import SLICE_NS, SLICES_MAX, Slices
+from trilat.correlator.attribution.align import Aligner
+from trilat.correlator.attribution.attribute import Attributed, attribute
+from trilat.correlator.attribution.cuts import cut
+from trilat.correlator.sketches.book import SketchBook
+from trilat.correlator.sketches.course import Course
+from trilat.correlator.sketches.sketch import Sketch
+from trilat.correlator.sketches.slices import SLICE_NS, SLICES_MAX, Slices
 
 MS = 1_000_000
 EPOCH = 1_700_000_000_000_000_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trilat.correlator.spreadsheet import FORMULA_STARTS, as_text
+from trilat.correlator.records.spreadsheet import FORMULA_STARTS, as_text
 
 
 @given(st.text())

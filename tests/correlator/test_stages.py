@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from trilat.correlator.align import Aligner
-from trilat.correlator.attribute import attribute
-from trilat.correlator.book import SketchBook
-from trilat.correlator.cuts import cut
-from trilat.correlator.manifest import Manifest, StageFacts
-from trilat.correlator.stage_section import stages_section
-from trilat.correlator.stages import STAGES_MAX, saturation_of, stages_of
+from trilat.correlator.attribution.align import Aligner
+from trilat.correlator.attribution.attribute import attribute
+from trilat.correlator.attribution.cuts import cut
+from trilat.correlator.judge.stage_section import stages_section
+from trilat.correlator.judge.stages import STAGES_MAX, saturation_of, stages_of
+from trilat.correlator.run.manifest import Manifest, StageFacts
+from trilat.correlator.sketches.book import SketchBook
 
 MS = 1_000_000
 EPOCH = 1_700_000_000_000_000_000

@@ -20,11 +20,11 @@ import pytest
 from trilat.agent.host import host_identity
 from trilat.agent.layout import Kind
 from trilat.agent.segment import journal_files, read_segment
-from trilat.correlator.align import Aligner
-from trilat.correlator.attribute import Attributed, attribute
-from trilat.correlator.chains import joined, unfolded
-from trilat.correlator.cuts import cut
-from trilat.correlator.frames import split_records
+from trilat.correlator.attribution.align import Aligner
+from trilat.correlator.attribution.attribute import Attributed, attribute
+from trilat.correlator.attribution.chains import joined, unfolded
+from trilat.correlator.attribution.cuts import cut
+from trilat.correlator.records.frames import split_records
 
 from ..servers import own_ports
 

@@ -23,8 +23,8 @@ import trustme
 from trilat.agent.layout import SERVED, Kind, MarkFlag
 from trilat.agent.records import Component
 from trilat.agent.segment import journal_files, read_segment
-from trilat.correlator.attribute import Attributed
-from trilat.correlator.frames import Names, split_records
+from trilat.correlator.attribution.attribute import Attributed
+from trilat.correlator.records.frames import Names, split_records
 
 from ..servers import free_port, started
 from .conftest import attribute_rows, exchanges_of

@@ -14,7 +14,7 @@ UInt8s = npt.NDArray[np.uint8]
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.void]
-"""Structured rows of `trilat.correlator.frames.EXCHANGE_DTYPE`."""
+"""Structured rows of `trilat.correlator.records.frames.EXCHANGE_DTYPE`."""
 
 MAX_NS = 2**47 - 1
 """Longest duration that is counted, 39 hours; a longer one counts as this.

@@ -17,7 +17,7 @@ from trilat.agent.errors import TrilatError
 if TYPE_CHECKING:
     import click
 
-    from .commands.group import Settings
+    from trilat.correlator.commands.group import Settings
 
 __all__ = ["EXIT_INTERNAL", "EXIT_INTERRUPTED", "EXIT_USAGE", "main", "run"]
 
@@ -47,7 +47,7 @@ def run(arguments: Sequence[str]) -> int:
     settings: Settings | None = None
     try:
         # Here, where an interrupt is expected: the imports take a while.
-        from .commands.group import Settings, trilat
+        from trilat.correlator.commands.group import Settings, trilat
 
         settings = Settings()
         return _run(trilat, settings, list(arguments))

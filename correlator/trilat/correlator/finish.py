@@ -14,22 +14,22 @@ import psutil
 
 from trilat.agent.errors import InputError, UsageError
 from trilat.agent.host import host_identity
+from trilat.correlator.judge.objective import Objective, parse
+from trilat.correlator.report.html import render
+from trilat.correlator.run.gathering import Gathered, gather
+from trilat.correlator.run.manifest import REBUILT_NOTE
+from trilat.correlator.samples.sampled import Sampled, Window, read_sampled
 
-from .gathering import Gathered, gather
-from .manifest import REBUILT_NOTE
-from .objective import Objective, parse
-from .report.html import render
-from .report.reading import number
+from .reading import number
 from .result import build_result
-from .sampled import Sampled, Window, read_sampled
 from .validate import load_json
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from .book import SketchBook
-    from .manifest import Manifest
-    from .rundir import RunDirectory
+    from trilat.correlator.run.manifest import Manifest
+    from trilat.correlator.run.rundir import RunDirectory
+    from trilat.correlator.sketches.book import SketchBook
 
 __all__ = ["finish", "has_own_end", "rebuild", "recover", "regather"]
 

@@ -5,25 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from trilat.agent.records import COMPONENTS
-
-from .cause import shares
-from .checks import run_checks
-from .rate import measured_s, per_second
-from .sampled_sections import generator_section, service_section
-from .stage_section import stages_section
-from .stages import stages_of
-from .told import told_of
-from .verdict import judge
+from trilat.correlator.judge.cause import shares
+from trilat.correlator.judge.checks import run_checks
+from trilat.correlator.judge.rate import measured_s, per_second
+from trilat.correlator.judge.stage_section import stages_section
+from trilat.correlator.judge.stages import stages_of
+from trilat.correlator.judge.verdict import judge
+from trilat.correlator.samples.sampled_sections import generator_section, service_section
+from trilat.correlator.samples.told import told_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .book import SketchBook
-    from .judgement import Judgement
-    from .manifest import Manifest
-    from .objective import Objective
-    from .sampled import Sampled
-    from .sketch import Sketch
+    from trilat.correlator.judge.judgement import Judgement
+    from trilat.correlator.judge.objective import Objective
+    from trilat.correlator.run.manifest import Manifest
+    from trilat.correlator.samples.sampled import Sampled
+    from trilat.correlator.sketches.book import SketchBook
+    from trilat.correlator.sketches.sketch import Sketch
 
 __all__ = ["MAKEUP_PERCENTILES", "RESULT_SCHEMA", "build_result"]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from trilat.agent.errors import UsageError
 from trilat.agent.marking import token_bytes
-from trilat.correlator.rundir import RunDirectory
+from trilat.correlator.run.rundir import RunDirectory
 
 from .csv_files import CsvFiles
 from .events import fire_result
@@ -94,7 +94,7 @@ def _service_of(url: str | None) -> Callable[[], ServicePulse] | None:
     """
     if not url:
         return None
-    from trilat.correlator.service_url import ServiceUrl  # noqa: PLC0415 - it loads httpx
+    from trilat.correlator.collect.service_url import ServiceUrl  # noqa: PLC0415 - it loads httpx
 
     from .service_pulse import ServicePulse  # noqa: PLC0415
 

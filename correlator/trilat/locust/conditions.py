@@ -11,8 +11,8 @@ from importlib.metadata import version
 from typing import Any, Literal
 
 import locust
-from trilat.correlator.crew import CrewFacts
-from trilat.correlator.manifest import Failure, Manifest, Reset, UserClass
+from trilat.correlator.run.crew import CrewFacts
+from trilat.correlator.run.manifest import Failure, Manifest, Reset, UserClass
 
 from . import faults
 from .schedule import client_of, describe_wait_time, rate_of, task_rate

@@ -12,7 +12,7 @@ import gevent
 
 from trilat.agent.errors import TrilatError
 from trilat.agent.marking import new_run_id, token_bytes
-from trilat.correlator.rundir import RunDirectory
+from trilat.correlator.run.rundir import RunDirectory
 
 from .audience import Audience
 from .reports import RESET, said_of

@@ -17,9 +17,9 @@ from typing import Any, TextIO
 import gevent
 
 from locust import stats as locust_stats
-from trilat.correlator.book import Endpoint, SketchBook
-from trilat.correlator.sketch import Sketch
-from trilat.correlator.spreadsheet import as_text
+from trilat.correlator.records.spreadsheet import as_text
+from trilat.correlator.sketches.book import Endpoint, SketchBook
+from trilat.correlator.sketches.sketch import Sketch
 
 from .csv_rows import AGGREGATED, COLUMNS, FIGURES, UNKNOWN, Cell, figures, row
 from .live import Live, Recent

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from trilat.agent.records import COMPONENTS, Side
-from trilat.correlator.book import Endpoint
-from trilat.correlator.cause import shares
-from trilat.correlator.sketch import Sketch
-from trilat.correlator.spreadsheet import as_text
+from trilat.correlator.judge.cause import shares
+from trilat.correlator.records.spreadsheet import as_text
+from trilat.correlator.sketches.book import Endpoint
+from trilat.correlator.sketches.sketch import Sketch
 
 __all__ = ["AGGREGATED", "COLUMNS", "FIGURES", "UNKNOWN", "Cell", "figures", "row"]
 

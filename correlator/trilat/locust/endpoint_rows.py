@@ -12,8 +12,8 @@ from typing import Any
 
 import gevent
 
-from trilat.correlator.book import Endpoint, SketchBook
-from trilat.correlator.sketch import Sketch
+from trilat.correlator.sketches.book import Endpoint, SketchBook
+from trilat.correlator.sketches.sketch import Sketch
 
 from .live import sides_ms
 

@@ -28,7 +28,7 @@ from trilat.agent.clock import SYSTEM_CLOCK, Clock
 from trilat.agent.stacks import Stack, take_stack
 from trilat.agent.stillness import ThreadTurns
 from trilat.agent.timer_lag import TimerLag
-from trilat.correlator.lag_histogram import LagHistogram
+from trilat.correlator.samples.lag_histogram import LagHistogram
 
 __all__ = ["ALERT_NS", "CALM_NS", "LATE_NS", "Heartbeat"]
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trilat.agent.records import COMPONENTS, Side
-from trilat.correlator.cause import shares
-from trilat.correlator.sketch import Sketch
+from trilat.correlator.judge.cause import shares
+from trilat.correlator.sketches.sketch import Sketch
 
 from .conditions import target_rate
 from .session import Session

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from locust.runners import HEARTBEAT_INTERVAL
-from trilat.correlator.book import SketchBook
-from trilat.correlator.crew import WorkerFacts
+from trilat.correlator.run.crew import WorkerFacts
+from trilat.correlator.sketches.book import SketchBook
 
 from .reports import Report
 

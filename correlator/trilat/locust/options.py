@@ -8,7 +8,7 @@ from typing import Any
 
 from trilat.agent.errors import UsageError
 from trilat.agent.marking import RUN_ID_LENGTH
-from trilat.correlator.objective import parse
+from trilat.correlator.judge.objective import parse
 
 __all__ = ["add_options"]
 

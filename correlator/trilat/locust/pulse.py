@@ -29,7 +29,7 @@ HEALTH: Mapping[str, str] = {
     " average",
     "hub_lag_max_ms": "the latest that the hub's timer came",
     "hub_lag_spans_ms": "list: time by how long one would have waited, in the buckets of"
-    " trilat.correlator.lag_histogram, milliseconds",
+    " trilat.correlator.samples.lag_histogram, milliseconds",
     "hub_blocked_ms": "for how long the hub's timer was overdue",
     "hub_paused_ms": "for how long the process stood still (SIGSTOP, a debugger); not in the lag",
     "cpu_wait_ms": "for how long the hub's thread was ready to run, and waited for a processor",

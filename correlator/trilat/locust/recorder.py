@@ -19,8 +19,8 @@ from trilat.agent.journal import JournalWriter
 from trilat.agent.layout import Kind, MarkFlag
 from trilat.agent.records import UNKNOWN
 from trilat.agent.stamp import EMPTY, find
-from trilat.correlator.book import SketchBook
-from trilat.correlator.pipeline import Attributor
+from trilat.correlator.requests.pipeline import Attributor
+from trilat.correlator.sketches.book import SketchBook
 
 from . import faults
 from .earlier import records
@@ -148,8 +148,8 @@ class Recorder:
         """Leave out what was recorded so far; the journal keeps it, in files of its own.
 
         Args:
-            epoch: what the next files say; `trilat.correlator.gathering` leaves out those of lower
-                ones.
+            epoch: what the next files say; `trilat.correlator.run.gathering` leaves out those of
+                lower ones.
         """
         self._journal.begin_file({"epoch": epoch})
         self._feed()

@@ -18,8 +18,8 @@ from trilat.agent.errors import TrilatError, UsageError
 from trilat.agent.segment import journal_files
 
 if TYPE_CHECKING:
-    from trilat.correlator.exporting import ExportFormat
-    from trilat.correlator.rundir import RunDirectory
+    from trilat.correlator.records.exporting import ExportFormat
+    from trilat.correlator.run.rundir import RunDirectory
 
 __all__ = ["RequestsFile", "format_of"]
 
@@ -67,7 +67,7 @@ class RequestsFile:
             run_id: the run's.
             requests: how many there were in all processes.
         """
-        from trilat.correlator.requests_file import export_requests  # noqa: PLC0415 - DuckDB
+        from trilat.correlator.requests.requests_file import export_requests  # noqa: PLC0415 - DuckDB
 
         self._runs += 1
         path = self._path

@@ -11,8 +11,8 @@ import gevent
 from locust.runners import STATE_MISSING
 from trilat.agent.samples import SampleWriter
 from trilat.correlator.finish import finish
-from trilat.correlator.manifest import Failure, Manifest, Reset
-from trilat.correlator.rundir import RunDirectory
+from trilat.correlator.run.manifest import Failure, Manifest, Reset
+from trilat.correlator.run.rundir import RunDirectory
 
 from . import faults
 from .conditions import failures_of, manifest_of

@@ -17,9 +17,9 @@ import httpx
 
 from trilat.agent.errors import InputError
 from trilat.agent.offers import FileTag, Offer
-from trilat.correlator.listing import parse_listing
-from trilat.correlator.report.text import clean
-from trilat.correlator.service_url import ServiceUrl
+from trilat.correlator.collect.listing import parse_listing
+from trilat.correlator.collect.service_url import ServiceUrl
+from trilat.correlator.text import clean
 
 __all__ = ["ServicePulse"]
 

@@ -14,7 +14,7 @@ from locust.runners import MasterRunner
 from trilat.agent.host import HostFacts, host_facts
 from trilat.agent.marking import run_header
 from trilat.agent.tcp import HAS_KERNEL_STAMPS
-from trilat.correlator.book import SketchBook
+from trilat.correlator.sketches.book import SketchBook
 
 from . import faults, sockets, tls
 from .arrivals import Pace

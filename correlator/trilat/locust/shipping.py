@@ -19,7 +19,7 @@ import gevent
 from gevent.event import Event
 
 from locust import runners
-from trilat.correlator.book import SketchBook
+from trilat.correlator.sketches.book import SketchBook
 
 from . import faults
 from .reports import PROTOCOL, Parcel, Report

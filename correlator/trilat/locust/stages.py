@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from trilat.correlator.manifest import StageFacts
+from trilat.correlator.run.manifest import StageFacts
 
 from . import faults
 from .schedule import rate_of

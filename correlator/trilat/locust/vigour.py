@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trilat.correlator.sketch import Sketch
+from trilat.correlator.sketches.sketch import Sketch
 
 from .session import Session
 from .workers import Crew

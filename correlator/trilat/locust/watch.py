@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import gevent
 
 from trilat.agent.records import Side
-from trilat.correlator.book import SketchBook
-from trilat.correlator.rundir import RunDirectory
+from trilat.correlator.run.rundir import RunDirectory
+from trilat.correlator.sketches.book import SketchBook
 
 from . import faults
 from .csv_files import CsvFiles

@@ -17,7 +17,7 @@ from flask import Blueprint, Flask, Response, make_response, request, send_file
 
 import trilat.correlator.report
 from locust.util.date import format_safe_timestamp
-from trilat.correlator.sketch import Sketch
+from trilat.correlator.sketches.sketch import Sketch
 
 from .csv_files import CsvFiles, table
 from .endpoint_rows import EndpointRows

@@ -10,7 +10,7 @@ from time import time
 from typing import Any
 
 from trilat.agent.errors import UsageError
-from trilat.correlator.rundir import RUNS_FOLDER, RunDirectory
+from trilat.correlator.run.rundir import RUNS_FOLDER, RunDirectory
 
 from .reports import KEY, RESET, TAKEN
 from .session import Session

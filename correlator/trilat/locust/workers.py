@@ -16,8 +16,8 @@ from time import time_ns
 from typing import Any
 
 from trilat.agent.errors import TrilatError
-from trilat.correlator.book import SketchBook
-from trilat.correlator.crew import CrewFacts, StrangerFacts, crew_facts
+from trilat.correlator.run.crew import CrewFacts, StrangerFacts, crew_facts
+from trilat.correlator.sketches.book import SketchBook
 
 from .member import Member
 from .reports import Parcel, Report

@@ -11,10 +11,10 @@ from trilat.agent.journal import JournalWriter
 from trilat.agent.layout import NAME, Kind, MarkFlag
 from trilat.agent.stamp import STAMP
 from trilat.correlator.finish import finish
-from trilat.correlator.frames import EXCHANGE_DTYPE
-from trilat.correlator.manifest import Manifest
-from trilat.correlator.pipeline import Attributor
-from trilat.correlator.rundir import RunDirectory
+from trilat.correlator.records.frames import EXCHANGE_DTYPE
+from trilat.correlator.requests.pipeline import Attributor
+from trilat.correlator.run.manifest import Manifest
+from trilat.correlator.run.rundir import RunDirectory
 
 from .samples import BEGIN_S, Finish
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from trilat.correlator.book import SketchBook
+    from trilat.correlator.sketches.book import SketchBook
 
 HOST = 0x5EED
 STARTED_WALL_NS = 1_700_000_000 * 10**9

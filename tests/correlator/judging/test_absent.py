@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from trilat.correlator.crew import WorkerFacts, crew_facts
-from trilat.correlator.objective import parse
+from trilat.correlator.judge.objective import parse
 from trilat.correlator.result import build_result
+from trilat.correlator.run.crew import WorkerFacts, crew_facts
 from trilat.correlator.validate import check, result_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from trilat.correlator.book import SketchBook
-    from trilat.correlator.manifest import Manifest
+    from trilat.correlator.run.manifest import Manifest
+    from trilat.correlator.sketches.book import SketchBook
 
 _SOUND = {"n": 1000, "service": 20.0, "network": 1.0, "generator": 1.0}
 

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from trilat.correlator.checks import run_checks
-from trilat.correlator.objective import parse
-from trilat.correlator.verdict import judge
+from trilat.correlator.judge.checks import run_checks
+from trilat.correlator.judge.objective import parse
+from trilat.correlator.judge.verdict import judge
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from trilat.correlator.book import SketchBook
-    from trilat.correlator.checking import Check
-    from trilat.correlator.manifest import Manifest
+    from trilat.correlator.judge.checking import Check
+    from trilat.correlator.run.manifest import Manifest
+    from trilat.correlator.sketches.book import SketchBook
 
 _FAST = {
     "name": "Shopper",

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from trilat.correlator.objective import parse
-from trilat.correlator.verdict import judge
+from trilat.correlator.judge.objective import parse
+from trilat.correlator.judge.verdict import judge
 
 from .groups import (
     BLIND,
@@ -28,8 +28,8 @@ from .groups import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from trilat.correlator.book import SketchBook
-    from trilat.correlator.manifest import Manifest
+    from trilat.correlator.run.manifest import Manifest
+    from trilat.correlator.sketches.book import SketchBook
 
 
 @dataclass(frozen=True)

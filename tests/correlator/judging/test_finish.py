@@ -15,15 +15,15 @@ import pytest
 from trilat.agent.errors import InputError
 from trilat.agent.host import host_identity
 from trilat.correlator.finish import finish, rebuild, recover
-from trilat.correlator.manifest import REBUILT_NOTE
-from trilat.correlator.rundir import RunDirectory
+from trilat.correlator.run.manifest import REBUILT_NOTE
+from trilat.correlator.run.rundir import RunDirectory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from trilat.correlator.book import SketchBook
-    from trilat.correlator.manifest import Manifest
+    from trilat.correlator.run.manifest import Manifest
+    from trilat.correlator.sketches.book import SketchBook
 
 _GROUPS = (
     {"n": 300, "service": 20.0, "network": 1.0, "generator": 2.0},

@@ -10,18 +10,18 @@ import pytest
 
 from trilat.agent.errors import InputError
 from trilat.correlator.cli import run as trilat
-from trilat.correlator.crew import crew_facts
 from trilat.correlator.finish import finish, regather
-from trilat.correlator.gathering import gather
-from trilat.correlator.rundir import RunDirectory
+from trilat.correlator.run.crew import crew_facts
+from trilat.correlator.run.gathering import gather
+from trilat.correlator.run.rundir import RunDirectory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from trilat.correlator.book import SketchBook
-    from trilat.correlator.crew import WorkerFacts
-    from trilat.correlator.manifest import Manifest
+    from trilat.correlator.run.crew import WorkerFacts
+    from trilat.correlator.run.manifest import Manifest
+    from trilat.correlator.sketches.book import SketchBook
 
 _MANY = {"n": 300, "service": 20.0, "network": 1.0, "generator": 2.0}
 _FEW = {"n": 100, "name": "/slow", "service": 90.0, "network": 1.0}

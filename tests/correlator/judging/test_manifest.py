@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trilat.agent.errors import InputError
-from trilat.correlator.manifest import Manifest, without_secrets
+from trilat.correlator.run.manifest import Manifest, without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Callable

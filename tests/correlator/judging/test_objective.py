@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trilat.agent.errors import UsageError
-from trilat.correlator.objective import Objective, parse
+from trilat.correlator.judge.objective import Objective, parse
 
 _STATISTICS = st.one_of(
     st.sampled_from(["mean", "max"]),

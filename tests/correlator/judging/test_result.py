@@ -12,15 +12,15 @@ from jsonschema import Draft202012Validator
 
 from trilat.agent.errors import InputError
 from trilat.agent.records import COMPONENTS
-from trilat.correlator.objective import parse
+from trilat.correlator.judge.objective import parse
 from trilat.correlator.result import MAKEUP_PERCENTILES, build_result
 from trilat.correlator.validate import check, result_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from trilat.correlator.book import SketchBook
-    from trilat.correlator.manifest import Manifest
+    from trilat.correlator.run.manifest import Manifest
+    from trilat.correlator.sketches.book import SketchBook
 
 _OBJECTIVES = [
     "p95<=40ms",

@@ -13,13 +13,13 @@ import pytest
 
 from trilat.agent.errors import InputError, UsageError
 from trilat.correlator.result import build_result
-from trilat.correlator.rundir import RunDirectory
+from trilat.correlator.run.rundir import RunDirectory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from trilat.correlator.book import SketchBook
-    from trilat.correlator.manifest import Manifest
+    from trilat.correlator.run.manifest import Manifest
+    from trilat.correlator.sketches.book import SketchBook
 
 _NOW = 1_700_000_000.9
 

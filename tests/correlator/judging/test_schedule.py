@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from trilat.correlator.book import SketchBook
-from trilat.correlator.checking import Check
-from trilat.correlator.checks import run_checks
-from trilat.correlator.manifest import Manifest
-from trilat.correlator.objective import parse
+from trilat.correlator.judge.checking import Check
+from trilat.correlator.judge.checks import run_checks
+from trilat.correlator.judge.objective import parse
+from trilat.correlator.judge.stages import stages_of
+from trilat.correlator.judge.verdict import Verdict, judge
 from trilat.correlator.result import build_result
-from trilat.correlator.stages import stages_of
-from trilat.correlator.verdict import Verdict, judge
+from trilat.correlator.run.manifest import Manifest
+from trilat.correlator.sketches.book import SketchBook
 
 MakeBook = Callable[..., SketchBook]
 MakeManifest = Callable[..., Manifest]

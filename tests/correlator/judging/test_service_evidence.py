@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trilat.correlator.curves import POINTS_MAX, columns
-from trilat.correlator.generator import generator_figures
-from trilat.correlator.growth import growth_of
-from trilat.correlator.sampled import Window, read_sampled
-from trilat.correlator.sampled_sections import generator_section, service_section
-from trilat.correlator.service import figures_of, spread_of
+from trilat.correlator.samples.curves import POINTS_MAX, columns
+from trilat.correlator.samples.generator import generator_figures
+from trilat.correlator.samples.growth import growth_of
+from trilat.correlator.samples.sampled import Window, read_sampled
+from trilat.correlator.samples.sampled_sections import generator_section, service_section
+from trilat.correlator.samples.service import figures_of, spread_of
 from trilat.correlator.validate import check, result_schema
 
 from .samples import BEGIN_S, Finish, check_of, vitals, write

@@ -8,17 +8,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from trilat.correlator.manifest import REBUILT_NOTE
-from trilat.correlator.objective import parse
-from trilat.correlator.verdict import Verdict, judge
+from trilat.correlator.judge.objective import parse
+from trilat.correlator.judge.verdict import Verdict, judge
+from trilat.correlator.run.manifest import REBUILT_NOTE
 
 from .groups import BLIND, GENERATOR, NETWORK, SERVICE, Group, part, requests, scheduled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from trilat.correlator.book import SketchBook
-    from trilat.correlator.manifest import Manifest
+    from trilat.correlator.run.manifest import Manifest
+    from trilat.correlator.sketches.book import SketchBook
 
 
 def _judge(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trilat.correlator.report.text import (
+from trilat.correlator.text import (
     MISSING,
     clean,
     count,

@@ -18,9 +18,9 @@ import pytest
 
 from trilat.agent.host import host_identity
 from trilat.agent.segment import journal_files, read_segment
-from trilat.correlator.book import SketchBook
-from trilat.correlator.pipeline import Attributor
-from trilat.correlator.rundir import RunDirectory
+from trilat.correlator.requests.pipeline import Attributor
+from trilat.correlator.run.rundir import RunDirectory
+from trilat.correlator.sketches.book import SketchBook
 
 from ...servers import free_port
 

@@ -8,8 +8,8 @@ import urllib.request
 from typing import Any
 
 from trilat.agent.segment import read_segment
-from trilat.correlator.frames import split_records
-from trilat.correlator.rundir import RunDirectory
+from trilat.correlator.records.frames import split_records
+from trilat.correlator.run.rundir import RunDirectory
 
 from ...conftest import Service
 from ...servers import free_port

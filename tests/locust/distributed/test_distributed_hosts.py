@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from trilat.correlator.cli import run as trilat
-from trilat.correlator.crew import missing_of
+from trilat.correlator.run.crew import missing_of
 
 from ...conftest import ROOT
 from .conftest import Fleet, Locust, attribute_journals, merged

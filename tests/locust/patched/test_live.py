@@ -14,14 +14,14 @@ import pytest
 
 from trilat.agent.errors import UsageError
 from trilat.agent.layout import Kind, MarkFlag
-from trilat.correlator.align import Aligner
-from trilat.correlator.attribute import attribute
-from trilat.correlator.book import SketchBook
-from trilat.correlator.cuts import cut
-from trilat.correlator.frames import EXCHANGE_DTYPE
-from trilat.correlator.request_columns import REQUEST_TYPES
-from trilat.correlator.sketch import Sketch
-from trilat.correlator.tally import tally
+from trilat.correlator.attribution.align import Aligner
+from trilat.correlator.attribution.attribute import attribute
+from trilat.correlator.attribution.cuts import cut
+from trilat.correlator.records.frames import EXCHANGE_DTYPE
+from trilat.correlator.requests.request_columns import REQUEST_TYPES
+from trilat.correlator.sketches.book import SketchBook
+from trilat.correlator.sketches.sketch import Sketch
+from trilat.correlator.sketches.tally import tally
 from trilat.locust import csv_files, csv_rows
 from trilat.locust.endpoint_rows import SHOWN_MAX, EndpointRows
 from trilat.locust.live import Rate, Recent, sides_ms

@@ -16,10 +16,10 @@ from locust.rpc.protocol import Message
 
 from trilat.agent.errors import InputError
 from trilat.agent.layout import EXCHANGE, Kind, MarkFlag, name_layout
-from trilat.correlator.book import SketchBook
-from trilat.correlator.crew import CrewFacts
-from trilat.correlator.frames import EXCHANGE_DTYPE
-from trilat.correlator.pipeline import Attributor
+from trilat.correlator.records.frames import EXCHANGE_DTYPE
+from trilat.correlator.requests.pipeline import Attributor
+from trilat.correlator.run.crew import CrewFacts
+from trilat.correlator.sketches.book import SketchBook
 from trilat.locust.reports import KEY, Report, said_of
 from trilat.locust.shipping import Shipper
 from trilat.locust.workers import SILENT_S, Crew

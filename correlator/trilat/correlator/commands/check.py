@@ -41,9 +41,9 @@ def check(run: Path, objectives: tuple[str, ...], output: str) -> int:
     from dataclasses import replace
 
     from trilat.correlator.finish import recover
-    from trilat.correlator.objective import parse
+    from trilat.correlator.judge.objective import parse
     from trilat.correlator.result import build_result
-    from trilat.correlator.rundir import RunDirectory
+    from trilat.correlator.run.rundir import RunDirectory
 
     from .show import json_text, output_console
 

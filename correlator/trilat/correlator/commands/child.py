@@ -20,7 +20,7 @@ from threading import Thread
 from types import FrameType, TracebackType
 from typing import IO, Any, Final, Self
 
-from trilat.correlator.rundir import RunDirectory
+from trilat.correlator.run.rundir import RunDirectory
 
 __all__ = ["PARENT_VARIABLE", "LocustChild", "diagnose", "gave_up"]
 

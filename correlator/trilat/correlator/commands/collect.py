@@ -14,9 +14,9 @@ import click
 from trilat.agent.errors import UsageError
 
 if TYPE_CHECKING:
-    from trilat.correlator.collected import Collected
-    from trilat.correlator.intake import Watch
-    from trilat.correlator.rundir import RunDirectory
+    from trilat.correlator.collect.collected import Collected
+    from trilat.correlator.collect.intake import Watch
+    from trilat.correlator.run.rundir import RunDirectory
 
 __all__ = ["collect"]
 
@@ -99,10 +99,10 @@ def collect(
     output: str,
 ) -> int:
     """See `_HELP`."""
-    from trilat.correlator.collecting import Order, run_window
-    from trilat.correlator.collecting import collect as fetch
+    from trilat.correlator.collect.collecting import Order, run_window
+    from trilat.correlator.collect.collecting import collect as fetch
     from trilat.correlator.finish import finish, recover
-    from trilat.correlator.rundir import RunDirectory
+    from trilat.correlator.run.rundir import RunDirectory
 
     token = _token(token_env)
     run = RunDirectory.newest() if into is None else RunDirectory.open(into)
@@ -167,7 +167,7 @@ def _shown_progress() -> Iterator[Watch]:
 
 
 def _print(run: RunDirectory, found: list[Collected], output: str) -> None:
-    from trilat.correlator.collected import COLLECT_SCHEMA
+    from trilat.correlator.collect.collected import COLLECT_SCHEMA
 
     from .show import json_text
 

@@ -15,8 +15,8 @@ from typing import Any, NoReturn
 from trilat.agent.errors import InputError, UsageError
 from trilat.agent.marking import new_run_id, token_bytes
 from trilat.correlator.finish import has_own_end, rebuild
-from trilat.correlator.objective import parse
-from trilat.correlator.rundir import RunDirectory
+from trilat.correlator.judge.objective import parse
+from trilat.correlator.run.rundir import RunDirectory
 
 from .child import LocustChild, diagnose, gave_up
 from .progress import Progress, progress_console, run_time_s

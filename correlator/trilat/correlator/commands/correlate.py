@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from trilat.correlator.gathering import Gathered
-    from trilat.correlator.manifest import Manifest
+    from trilat.correlator.run.gathering import Gathered
+    from trilat.correlator.run.manifest import Manifest
 
 __all__ = ["correlate"]
 
@@ -43,7 +43,7 @@ _NAME_MAX = 80
 def correlate(run: Path, output: str) -> int:
     """See `_HELP`."""
     from trilat.correlator.finish import finish, regather
-    from trilat.correlator.rundir import RunDirectory
+    from trilat.correlator.run.rundir import RunDirectory
 
     from .show import show_result
 
@@ -58,7 +58,7 @@ def correlate(run: Path, output: str) -> int:
 
 
 def _lines(manifest: Manifest, found: Gathered) -> Iterator[str]:
-    from trilat.correlator.report.text import clean, count
+    from trilat.correlator.text import clean, count
 
     for worker in manifest.crew["workers"] if manifest.crew is not None else ():
         where = "its journal" if worker["source"] == "journal" else "what it sent"

@@ -62,7 +62,7 @@ def doctor(url: str | None, token: str | None, output: str) -> int:
 
 
 def _print(findings: list[Finding], missing: int) -> None:
-    from trilat.correlator.report.text import clean
+    from trilat.correlator.text import clean
 
     styles = {"ok": "green", "missing": "red", "note": "yellow"}
     for finding in findings:

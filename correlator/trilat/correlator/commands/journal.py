@@ -11,8 +11,8 @@ import click
 from trilat.agent.errors import InputError, UsageError
 
 if TYPE_CHECKING:
-    from trilat.correlator.journal_columns import Side
-    from trilat.correlator.journals import Choice, JournalTable
+    from trilat.correlator.records.journal_columns import Side
+    from trilat.correlator.records.journals import Choice, JournalTable
 
 __all__ = ["journal"]
 
@@ -86,7 +86,7 @@ def show(
     output: str,
 ) -> int:
     """See `_SHOW_HELP`."""
-    from trilat.correlator.journals import Choice, find_journals
+    from trilat.correlator.records.journals import Choice, find_journals
 
     from .journal_table import Shown, print_tables
     from .show import json_text, output_console
@@ -137,9 +137,9 @@ def export(
     force: bool,
 ) -> int:
     """See `_EXPORT_HELP`."""
-    from trilat.correlator.exporting import export as write
-    from trilat.correlator.journals import Choice, find_journals
-    from trilat.correlator.requests_file import export_requests
+    from trilat.correlator.records.exporting import export as write
+    from trilat.correlator.records.journals import Choice, find_journals
+    from trilat.correlator.requests.requests_file import export_requests
 
     format_ = kind or _SUFFIXES.get(out.suffix.lower())
     if format_ is None:
@@ -164,7 +164,7 @@ def _tables(files: Sequence[Path], choice: Choice) -> Iterator[JournalTable]:
     """Read one file after the other, with progress on standard error if that is a terminal."""
     from rich.progress import Progress
 
-    from trilat.correlator.journals import read_journal
+    from trilat.correlator.records.journals import read_journal
 
     from .progress import progress_console
 
@@ -177,7 +177,7 @@ def _tables(files: Sequence[Path], choice: Choice) -> Iterator[JournalTable]:
 
 def _only_side(files: Sequence[Path]) -> Side:
     """The side that wrote all these files."""
-    from trilat.correlator.journals import side_of
+    from trilat.correlator.records.journals import side_of
 
     sides = {side for path in files if (side := side_of(path)) is not None}
     if len(sides) > 1:

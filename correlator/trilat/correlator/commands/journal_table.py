@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from trilat.correlator.journal_columns import STARTS, Side
+from trilat.correlator.records.journal_columns import STARTS, Side
 from trilat.correlator.report.console import without_blanks
-from trilat.correlator.report.text import MISSING, clean, count, instant, milliseconds
+from trilat.correlator.text import MISSING, clean, count, instant, milliseconds
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from trilat.correlator.journals import JournalTable
+    from trilat.correlator.records.journals import JournalTable
 
 __all__ = ["Shown", "print_tables"]
 

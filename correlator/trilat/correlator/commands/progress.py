@@ -20,10 +20,10 @@ from rich.text import Text
 
 from trilat.agent.errors import InputError
 from trilat.agent.records import Side
+from trilat.correlator.reading import mapping, number, text
 from trilat.correlator.report.bars import share_bar
-from trilat.correlator.report.reading import mapping, number, text
 from trilat.correlator.report.rows import Shares
-from trilat.correlator.report.text import clean, count, milliseconds, percent, rate
+from trilat.correlator.text import clean, count, milliseconds, percent, rate
 from trilat.correlator.validate import load_json
 
 __all__ = ["Progress", "describe", "progress_console", "run_time_s"]

@@ -42,7 +42,7 @@ def report(run: Path, output: str, file: Path | None, force: bool) -> int:
     """See `_HELP`."""
     from trilat.correlator.finish import rebuild
     from trilat.correlator.report import html
-    from trilat.correlator.rundir import RunDirectory
+    from trilat.correlator.run.rundir import RunDirectory
 
     from .show import json_text, show_result, terminal_text
 

@@ -12,7 +12,7 @@ import click
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from trilat.correlator.rundir import RunDirectory
+    from trilat.correlator.run.rundir import RunDirectory
 
 __all__ = ["json_text", "output_console", "show_result", "terminal_text"]
 

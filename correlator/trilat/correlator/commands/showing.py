@@ -11,8 +11,8 @@ from rich.rule import Rule
 
 from trilat.agent.errors import UsageError
 from trilat.correlator.examples import examples_folder
-from trilat.correlator.report.text import milliseconds, percent, rate
-from trilat.correlator.rundir import RUNS_FOLDER
+from trilat.correlator.run.rundir import RUNS_FOLDER
+from trilat.correlator.text import milliseconds, percent, rate
 
 from .conduct import Load, conduct
 from .hosting import example_service

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from trilat.correlator.reading import text
 from trilat.correlator.report import figures, service_rows
-from trilat.correlator.report.reading import text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from trilat.correlator.reading import items
 from trilat.correlator.report import figures, service_rows
 from trilat.correlator.report.markup import Html, element, joined
 from trilat.correlator.report.pieces import GRADES, grade, section, swatch, table
-from trilat.correlator.report.reading import items
 from trilat.correlator.report.rows import SIDES, Makeup
-from trilat.correlator.report.text import MISSING, milliseconds, percent
+from trilat.correlator.text import MISSING, milliseconds, percent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

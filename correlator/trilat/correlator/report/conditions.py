@@ -6,9 +6,9 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from trilat.correlator.report.reading import items, mapping, number, text, texts, whole
+from trilat.correlator.reading import items, mapping, number, text, texts, whole
 from trilat.correlator.report.schedule import rate_label
-from trilat.correlator.report.text import clean, count, duration, instant, rate
+from trilat.correlator.text import clean, count, duration, instant, rate
 
 __all__ = ["Group", "conditions"]
 

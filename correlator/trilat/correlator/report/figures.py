@@ -2,7 +2,7 @@
 
 Both renderers draw from here, so the terminal and the page cannot disagree. A result may come from
 a file that anybody wrote; what is missing or of the wrong type becomes `None` or an empty list,
-and every text is cleaned (see `trilat.correlator.report.reading`).
+and every text is cleaned (see `trilat.correlator.reading`).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 
 from trilat.agent.errors import UsageError
 from trilat.agent.records import COMPONENTS, Side
-from trilat.correlator.objective import parse
-from trilat.correlator.report.reading import items, mapping, number, text, texts, whole
+from trilat.correlator.judge.objective import parse
+from trilat.correlator.reading import items, mapping, number, text, texts, whole
 from trilat.correlator.report.rows import (
     MEANINGS,
     SIDES,
@@ -28,7 +28,7 @@ from trilat.correlator.report.rows import (
     Series,
     Shares,
 )
-from trilat.correlator.report.text import count
+from trilat.correlator.text import count
 
 __all__ = [
     "charted",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from trilat.correlator.report.reading import items, mapping, number, whole
+from trilat.correlator.reading import items, mapping, number, whole
 from trilat.correlator.report.service_facts import percents, share_of_time
-from trilat.correlator.report.text import count, milliseconds, percent
+from trilat.correlator.text import count, milliseconds, percent
 
 __all__ = ["facts"]
 

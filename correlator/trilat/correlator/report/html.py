@@ -10,10 +10,10 @@ from importlib.resources import files
 from string import Template
 from typing import TYPE_CHECKING, Any
 
+from trilat.correlator.reading import mapping, text
 from trilat.correlator.report import figures
 from trilat.correlator.report.chart import chart_data
 from trilat.correlator.report.markup import element
-from trilat.correlator.report.reading import mapping, text
 from trilat.correlator.report.sections import body
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trilat.correlator.report.markup import Html, element, joined
-from trilat.correlator.report.text import MISSING, percent
+from trilat.correlator.text import MISSING, percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trilat.agent.records import COMPONENTS, Component, Side
-from trilat.correlator.report.text import MISSING, milliseconds
+from trilat.correlator.text import MISSING, milliseconds
 
 __all__ = [
     "MEANINGS",

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from trilat.correlator.reading import items, mapping, number, whole
 from trilat.correlator.report.figures import shares_of
-from trilat.correlator.report.reading import items, mapping, number, whole
 from trilat.correlator.report.rows import Shares
-from trilat.correlator.report.text import count, duration, milliseconds, percent, rate
+from trilat.correlator.text import count, duration, milliseconds, percent, rate
 
 __all__ = ["StageRow", "rate_label", "schedule_note", "stage_rows"]
 

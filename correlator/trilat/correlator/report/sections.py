@@ -9,15 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from trilat.agent.records import Side
+from trilat.correlator.reading import items, mapping, number, text
 from trilat.correlator.report import figures
 from trilat.correlator.report.composition import composition
 from trilat.correlator.report.conditions import conditions
 from trilat.correlator.report.markup import Html, element, joined
 from trilat.correlator.report.pieces import badge, breakable, section, sentence, share_bar, table
-from trilat.correlator.report.reading import items, mapping, number, text
 from trilat.correlator.report.schedule import rate_label, stage_rows
 from trilat.correlator.report.service_sections import blocking, over_time
-from trilat.correlator.report.text import MISSING, count, instant, milliseconds, percent, rate
+from trilat.correlator.text import MISSING, count, instant, milliseconds, percent, rate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

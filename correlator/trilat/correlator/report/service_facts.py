@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from trilat.correlator.report.reading import items, mapping, number, texts, whole
-from trilat.correlator.report.text import count, milliseconds, percent
+from trilat.correlator.reading import items, mapping, number, texts, whole
+from trilat.correlator.text import count, milliseconds, percent
 
 __all__ = ["facts", "percents", "remarks", "share_of_time"]
 

@@ -12,8 +12,8 @@ from typing import Any
 from trilat.agent.blocks import COLLECTING, IN_TURN, STARVED, UNSEEN
 from trilat.agent.records import Side
 from trilat.agent.stacks import NO_CALLBACK
-from trilat.correlator.report.reading import items, mapping, number, text, texts, whole
-from trilat.correlator.report.text import count, milliseconds, percent
+from trilat.correlator.reading import items, mapping, number, text, texts, whole
+from trilat.correlator.text import count, milliseconds, percent
 
 __all__ = [
     "BlockedRow",

@@ -9,7 +9,7 @@ from trilat.agent.records import Side
 from trilat.correlator.report import generator_facts, service_facts, service_rows
 from trilat.correlator.report.markup import Html, element, joined
 from trilat.correlator.report.pieces import breakable, section, swatch, table
-from trilat.correlator.report.text import MISSING, count, milliseconds, percent
+from trilat.correlator.text import MISSING, count, milliseconds, percent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from trilat.agent.records import Side
-from trilat.correlator.hub_blocking import BLOCKED_MAX
+from trilat.correlator.reading import items, mapping, number
 from trilat.correlator.report import figures, service_facts, service_rows
 from trilat.correlator.report.bars import SIDE_STYLES, share_bar
 from trilat.correlator.report.columns import kept_columns, width_of
 from trilat.correlator.report.console import without_blanks
 from trilat.correlator.report.page import Page, Point
-from trilat.correlator.report.reading import items, mapping, number
 from trilat.correlator.report.rows import SIDES, ComponentRow, EndpointRow, Shares
 from trilat.correlator.report.schedule import rate_label, schedule_note, stage_rows
-from trilat.correlator.report.text import MISSING, clean, count, milliseconds, percent, rate
+from trilat.correlator.samples.hub_blocking import BLOCKED_MAX
+from trilat.correlator.text import MISSING, clean, count, milliseconds, percent, rate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,0 +1,1 @@
+"""The verdict: objectives, causes, checks and what to do."""

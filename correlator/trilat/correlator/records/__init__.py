@@ -1,0 +1,1 @@
+"""Journal records: read as arrays, and written out for other tools."""

@@ -1,0 +1,1 @@
+"""A run and its directory: the manifest, the workers, all requests that it left."""

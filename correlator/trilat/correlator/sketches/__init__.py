@@ -1,0 +1,1 @@
+"""What is kept of many requests: sums and distributions that merge by addition."""
