@@ -28,8 +28,8 @@ import trilat.locust  # noqa: F401 - Locust patches the process, before anything
 from trilat.agent.layout import EXCHANGE, Kind, name_layout
 from trilat.correlator.requests.pipeline import Attributor
 from trilat.correlator.sketches.book import SketchBook
-from trilat.locust.reports import KEY, PROTOCOL, Parcel, Report, said_of
-from trilat.locust.workers import Crew
+from trilat.locust.distribution.reports import KEY, PROTOCOL, Parcel, Report, said_of
+from trilat.locust.distribution.workers import Crew
 
 __all__ = ["Cost", "main", "measure"]
 

@@ -30,7 +30,7 @@ from .processes import LabError
 from .results import Results
 from .scenario import Scenario
 from .scenarios import QUICK, SCENARIOS
-from .summary import Outcome, as_expected
+from .summary import Outcome, as_expected, unexplained
 
 __all__ = ["main"]
 
@@ -58,7 +58,8 @@ def main() -> int:
     """Make the scenarios that are asked for.
 
     Returns:
-        0; 1 where a scenario could not be made; 2 for wrong usage; 130 where it was interrupted.
+        0; 1 where a scenario could not be made, or trilat names the wrong cause in one and nobody
+        knows why; 2 for wrong usage; 130 where it was interrupted.
     """
     parser = _parser()
     given = parser.parse_args()
@@ -125,8 +126,11 @@ def _run(options: Options) -> int:
     print(json.dumps(results.outcomes, indent=2) if options.json else text)
     for name, why in results.failures.items():
         _say(f"lab: {name} could not be made: {why}")
+    wrong = unexplained(results.outcomes)
+    for name in wrong:
+        _say(f"lab: {name}: trilat names the wrong cause, and there is no known reason")
     _say(f"lab: {len(results.outcomes)} of {len(chosen)} scenarios; all of it in {options.out}")
-    return code or int(bool(results.failures))
+    return code or int(bool(results.failures or wrong))
 
 
 def _one(scenario: Scenario, results: Results, abilities: Abilities, *, keep: bool) -> str:

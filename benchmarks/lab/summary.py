@@ -10,7 +10,16 @@ from typing import Any, TypeAlias
 from .rules import RULES
 from .table import side_of
 
-__all__ = ["Finding", "Goal", "Outcome", "confusion", "findings", "goals", "rule_counts"]
+__all__ = [
+    "Finding",
+    "Goal",
+    "Outcome",
+    "confusion",
+    "findings",
+    "goals",
+    "rule_counts",
+    "unexplained",
+]
 
 Outcome: TypeAlias = Mapping[str, Any]
 """What `benchmarks.lab.experiment.Experiment.make` gives."""
@@ -130,6 +139,12 @@ def findings(outcomes: Iterable[Outcome]) -> list[Finding]:
             cause = o["off"] or "not explained"
             found.append(Finding(o["name"], "; ".join(off), cause))
     return found
+
+
+def unexplained(outcomes: Iterable[Outcome]) -> list[str]:
+    """The scenarios in which trilat names the wrong cause, and no reason is known for that."""
+    wrong = (o for o in outcomes if o["score"]["dominant"]["right"] is False)
+    return [o["name"] for o in wrong if not o["off"]]
 
 
 def _off(o: Outcome) -> Iterable[str]:

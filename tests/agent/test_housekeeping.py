@@ -46,13 +46,13 @@ writer = JournalWriter(
     directory, "service-x", facts, layout=SERVED, segment_bytes=20_000, keep_new=False
 )
 for number in range(300):
-    writer.append(3, 0, 0, number, number, number, 0, *[number] * 7, number, 0, 1, 200, 0)
+    writer.append(3, 0, 0, number, number, number, 0, *[number] * 8, number, 0, 1, 200, 0)
 samples = SampleWriter(directory / "service-x.jsonl", facts)
 samples.write("vitals", {})
 print("begun", flush=True)
 sys.stdin.read()
 for number in range(300):
-    writer.append(3, 0, 0, number, number, number, 0, *[number] * 7, number, 0, 1, 200, 0)
+    writer.append(3, 0, 0, number, number, number, 0, *[number] * 8, number, 0, 1, 200, 0)
 samples.write("vitals", {})
 print("written", flush=True)
 sys.stdin.close()
@@ -108,7 +108,7 @@ def _leave(directory: Path, stem: str, facts: Mapping[str, Any], age_s: float = 
         directory, stem, facts, layout=SERVED, segment_bytes=RESERVED, keep_new=False
     )
     for _ in range(5):
-        writer.append(3, *[0] * 18)
+        writer.append(3, *[0] * 19)
     writer.close()
     path = directory / f"{stem}-000001.trilat"
     os.truncate(path, RESERVED)

@@ -35,7 +35,7 @@ number = 0
 while number < 2_000_000:
     for _ in range(20):
         number += 1
-        writer.append(3, 0, name, number, number, number, 0, *[number] * 7, number, 0, 1, 200, 0)
+        writer.append(3, 0, name, number, number, number, 0, *[number] * 8, number, 0, 1, 200, 0)
     sys.stdout.buffer.write(number.to_bytes(8, "little"))
     sys.stdout.buffer.flush()
 """
@@ -63,7 +63,7 @@ def test_every_record_up_to_the_kill_is_readable(kill: int, tmp_path: Path) -> N
                 continue
             values = SERVED.struct.unpack_from(raw, at)
             assert values[:2] == (3, 0)
-            assert set(values[3:6]) | set(values[7:15]) == {values[5]}
+            assert set(values[3:6]) | set(values[7:16]) == {values[5]}
             numbers.append(values[5])
     assert numbers == list(range(1, len(numbers) + 1))
     assert len(numbers) >= reported > 0

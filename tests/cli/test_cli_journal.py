@@ -35,7 +35,7 @@ def journals(tmp_path: Path) -> Path:
         writer.append(
             *(Kind.SERVED, ServedFlag.RAISED if failed else 0, names[number % 2]),
             *(0, number, number, run, EPOCH_NS + number * 10**6, number),
-            *(-1 if failed else 1_500_000, 2_000_000, 0, 0, 0, 10, -1, 1),
+            *(-1 if failed else 1_500_000, 2_000_000, 0, 0, 0, 0, 10, -1, 1),
             *(500 if failed else 200, 0),
         )
     writer.close()

@@ -98,7 +98,7 @@ def put(writer: JournalWriter, count: int = 1) -> None:
     name = writer.name_id("GET\t/")
     for second in range(count):
         times = (second * 10**9, 5, 1, 2)
-        writer.append(int(Kind.SERVED), 0, name, 1, 2, 3, 0, *times, -1, 0, 0, 10, -1, 1, 200, 0)
+        writer.append(int(Kind.SERVED), 0, name, 1, 2, 3, 0, *times, -1, 0, 0, 0, 10, -1, 1, 200, 0)
 
 
 def keep_journal(directory: Path, stem: str = STEM) -> JournalWriter:

@@ -145,7 +145,8 @@ def file(request: pytest.FixtureRequest, tmp_path: Path) -> File:
         writer = JournalWriter(directory, STEM, facts, layout=SERVED, keep_new=False)
         for at in range(2000):
             times = (at, 5, 1, 2)
-            writer.append(int(Kind.SERVED), 0, 0, 1, 2, 3, 0, *times, -1, 0, 0, 10, -1, 1, 200, 0)
+            rest = (-1, 0, 0, 0, 10, -1, 1, 200, 0)
+            writer.append(int(Kind.SERVED), 0, 0, 1, 2, 3, 0, *times, *rest)
         writer.close()
     else:
         samples = SampleWriter(directory / SAMPLES, {"side": "service"})

@@ -117,7 +117,7 @@ def put(writer: JournalWriter, called_wall_ns: int) -> None:
     """Record one request."""
     name = writer.name_id("GET\t/")
     times = (called_wall_ns, 5, 1, 2)
-    writer.append(int(Kind.SERVED), 0, name, 1, 2, 3, 0, *times, -1, 0, 0, 10, -1, 1, 200, 0)
+    writer.append(int(Kind.SERVED), 0, name, 1, 2, 3, 0, *times, -1, 0, 0, 0, 10, -1, 1, 200, 0)
 
 
 @pytest.fixture

@@ -168,6 +168,41 @@ def test_streamed_answer_tells_start_end_and_gap(
     assert (found.sum_ns, found.body_bytes) == (48 * MS, 7)
 
 
+def test_waiting_for_a_request_body_is_told_apart(
+    observed: Observed, hand: Hand, tmp_path: Path
+) -> None:
+    """The record keeps the call and adds the wait; the stamp counts from where the wait ended."""
+
+    class Slow(observed.exchange):  # type: ignore[name-defined,misc]
+        pieces = [(30, True), (40, False), (999, False)]  # noqa: RUF012 - used once
+
+        async def receive(self) -> Message:
+            ms, more = self.pieces.pop(0)
+            hand.pass_ms(ms)
+            return {"type": "http.request", "body": b"x", "more_body": more}
+
+    async def app(_scope: Scope, receive: Receive, send: Send) -> None:
+        hand.pass_ms(1)
+        while (await receive()).get("more_body"):
+            pass
+        await receive()  # what comes now is no part of the body
+        await send(START)
+        await send(BODY)
+
+    wrapped = observed.wrap(app, clock=hand.clock, journal=tmp_path / "journal")
+    marks = Slow(MARKED, method="POST").run(wrapped).marks()
+    assert (marks.called_wall_ns, marks.app_ns) == (1_070 * MS, 1_000 * MS)
+    observed.station.close()
+    assert observed.station.directory is not None
+    (path,) = journal_files(observed.station.directory)
+    raw = read_segment(path).records
+    records = [raw[at : at + SERVED.size] for at in range(0, len(raw), SERVED.size)]
+    (kept,) = (piece for piece in records if piece[0] == Kind.SERVED)
+    record = dict(zip(FIELDS, SERVED.struct.unpack(kept), strict=True))
+    assert (record["called_wall_ns"], record["app_ns"]) == (1_000 * MS, 1_070 * MS)
+    assert record["body_wait_ns"] == 70 * MS
+
+
 def test_background_task_is_not_part_of_the_duration(
     observed: Observed, serve: Callable[..., Exchange]
 ) -> None:

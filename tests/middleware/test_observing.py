@@ -15,7 +15,7 @@ from starlette.middleware.gzip import GZipMiddleware
 
 from trilat.agent.clock import Clock
 from trilat.agent.errors import UsageError
-from trilat.agent.records import UNKNOWN
+from trilat.agent.records import UNKNOWN, StampFlag
 from trilat.agent.stamp import EMPTY, find
 from trilat.middleware import STATION, TrilatMiddleware
 
@@ -56,7 +56,7 @@ def test_stamp_says_exactly_what_the_clocks_showed(observed: Observed) -> None:
     assert marks.called_wall_ns == 1_700_000_000_000
     assert marks.app_ns == 20_513_000
     assert marks.blocked_ns == 0
-    assert marks.flags == 0
+    assert marks.flags == StampFlag.STREAMED  # its start names no size
     assert observed.health.errors == 0
 
 

@@ -188,6 +188,7 @@ SERVED = RecordLayout(
         Field("end_ns", "q", "ns after called_ns, -1 never"),
         Field("blocked_ns", "q", "ns of app_ns in which the loop was blocked, -1 unknown"),
         Field("thread_wait_ns", "q", "ns of waiting for a thread of the pool"),
+        Field("body_wait_ns", "q", "ns of waiting for the request's body, -1 unknown"),
         Field("gap_ns", "q", "ns, the longest between two messages of a streamed answer"),
         Field("body_bytes", "Q", "bytes"),
         Field("queue_ms", "i", "ms in the kernel before the call, -1 unknown"),

@@ -84,7 +84,7 @@ class Processors:
         stolen = [core.stolen for core in now.values() if core.stolen is not None]
         return HostUse(
             percents,
-            round(100 * taken / span, 2) if stolen and span > 0 else None,
+            round(100 * min(taken / span, 1.0), 2) if stolen and span > 0 else None,
             round(sum(stolen), 3) if stolen else None,
         )
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import numpy.ma  # noqa: F401
 
 import locust
+from trilat.locust.health import pools
+from trilat.locust.marks import clients, sockets, tls
 
-from . import clients, pools, sockets, tls
 from .plugin import Plugin
 
 __all__: list[str] = []

@@ -13,9 +13,9 @@ from typing import Any, Literal
 import locust
 from trilat.correlator.run.crew import CrewFacts
 from trilat.correlator.run.manifest import Failure, Manifest, Reset, UserClass
+from trilat.locust.load.schedule import client_of, describe_wait_time, rate_of, task_rate
 
 from . import faults
-from .schedule import client_of, describe_wait_time, rate_of, task_rate
 from .session import Session, users_by_class
 
 __all__ = ["failures_of", "manifest_of", "target_rate"]

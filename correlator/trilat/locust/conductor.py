@@ -13,11 +13,11 @@ import gevent
 from trilat.agent.errors import TrilatError
 from trilat.agent.marking import new_run_id, token_bytes
 from trilat.correlator.run.rundir import RunDirectory
+from trilat.locust.distribution.reports import RESET, said_of
+from trilat.locust.live.audience import Audience
+from trilat.locust.load.stages import Asked, watch_starts
 
-from .audience import Audience
-from .reports import RESET, said_of
 from .run import Run
-from .stages import Asked, watch_starts
 
 __all__ = ["Conductor"]
 

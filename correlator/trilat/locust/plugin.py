@@ -34,12 +34,12 @@ import gevent
 
 from locust.runners import MasterRunner, WorkerRunner
 from trilat.agent.errors import TrilatError
+from trilat.locust.distribution.worker import Worker
 
 from . import faults
 from .conductor import Conductor
 from .events import add_events
 from .options import add_options
-from .worker import Worker
 
 __all__ = ["Plugin"]
 

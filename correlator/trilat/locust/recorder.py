@@ -21,12 +21,12 @@ from trilat.agent.records import UNKNOWN
 from trilat.agent.stamp import EMPTY, find
 from trilat.correlator.requests.pipeline import Attributor
 from trilat.correlator.sketches.book import SketchBook
+from trilat.locust.health.heartbeat import Heartbeat
+from trilat.locust.marks.earlier import records
+from trilat.locust.marks.heads import server_timing
+from trilat.locust.marks.timeline import Due, Timeline
 
 from . import faults
-from .earlier import records
-from .heads import server_timing
-from .heartbeat import Heartbeat
-from .timeline import Due, Timeline
 
 __all__ = ["Recorder"]
 

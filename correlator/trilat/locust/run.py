@@ -13,13 +13,13 @@ from trilat.agent.samples import SampleWriter
 from trilat.correlator.finish import finish
 from trilat.correlator.run.manifest import Failure, Manifest, Reset
 from trilat.correlator.run.rundir import RunDirectory
+from trilat.locust.distribution.reports import TAKEN, Report
+from trilat.locust.distribution.workers import Crew
 
 from . import faults
 from .conditions import failures_of, manifest_of
-from .reports import TAKEN, Report
 from .session import Session, safe
 from .settings import settings_of
-from .workers import Crew
 
 __all__ = ["Run"]
 

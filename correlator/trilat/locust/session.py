@@ -15,16 +15,17 @@ from trilat.agent.host import HostFacts, host_facts
 from trilat.agent.marking import run_header
 from trilat.agent.tcp import HAS_KERNEL_STAMPS
 from trilat.correlator.sketches.book import SketchBook
+from trilat.locust.health.hub import HubWatch, watch_hub
+from trilat.locust.health.pulse import Pulse
+from trilat.locust.load.arrivals import Pace
+from trilat.locust.load.stages import Asked, Stages
+from trilat.locust.marks import sockets, tls
+from trilat.locust.marks.marker import marker
+from trilat.locust.recent import RecentTimes
 
-from . import faults, sockets, tls
-from .arrivals import Pace
-from .hub import HubWatch, watch_hub
-from .marker import marker
-from .pulse import Pulse
-from .recent import RecentTimes
+from . import faults
 from .recorder import Recorder
 from .settings import Settings
-from .stages import Asked, Stages
 
 __all__ = ["Session", "safe", "users_by_class"]
 

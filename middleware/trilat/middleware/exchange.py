@@ -5,6 +5,13 @@ an exchange is one object with slots, which costs less than the cells of closure
 garbage collector a single thing to look at; each clock is read once an instant; and what only a
 marked or a streamed answer needs is made for those alone. The measure is
 ``benchmarks/middleware.py``.
+
+The stamp of an answer goes out with its start, and tells whether the body comes in one message. So
+where a marked answer's start names the size of its body, it is held back until the body's first
+message is there. The specification wants that of servers ("must not start sending the response to
+the client until it has received at least one Response Body event", ``http.response.start``), and
+hypercorn and daphne do so; uvicorn does not. An answer of unknown size, as a stream of events, is
+not held back, nor is one to a request without marks.
 """
 
 from __future__ import annotations
@@ -13,10 +20,11 @@ from typing import TYPE_CHECKING
 
 from trilat.agent.lag import NEVER_NS, SLACK_NS
 from trilat.agent.layout import ServedFlag
-from trilat.agent.records import UNKNOWN
+from trilat.agent.records import UNKNOWN, StampFlag
 
 from .marks import read_marks, stamped
 from .threads import current_exchange
+from .uploads import Upload
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -30,6 +38,10 @@ _MARKED = int(ServedFlag.MARKED)
 _DISCONNECTED = int(ServedFlag.DISCONNECTED)
 _RAISED = int(ServedFlag.RAISED)
 _UNFINISHED = int(ServedFlag.UNFINISHED)
+_WHOLE = int(StampFlag.WHOLE)
+_STREAMED = int(StampFlag.STREAMED)
+_WITHOUT_BODY = (204, 304)
+_NO_UPLOADS = ("GET", "HEAD")
 _CLIENT_LEFT = 499  # what nginx logs where the client closed the connection first
 _FAILED = 500
 _CLIENT_ERRORS = ("ClientDisconnect", "ClientDisconnected")  # Starlette's, uvicorn's
@@ -76,6 +88,9 @@ class Exchange:
         thread_wait_ns: how long it waited for threads of the pool.
         series: the place of its series among the numbers of the process, or UNKNOWN.
         open: whether the application is at it.
+        held: the start of its answer, where that waits for the body's first message.
+        receive: what the application is to call for the messages of its request.
+        upload: what is known of a marked request's body on its way; None for one without.
     """
 
     __slots__ = (
@@ -86,8 +101,10 @@ class Exchange:
         "blocked_ns",
         "called_ns",
         "end_ns",
+        "held",
         "marks",
         "open",
+        "receive",
         "scope",
         "series",
         "size",
@@ -95,6 +112,7 @@ class Exchange:
         "status",
         "stream",
         "thread_wait_ns",
+        "upload",
     )
 
     def __init__(self, ledger: Ledger, scope: Scope, receive: Receive, send: Send) -> None:
@@ -110,7 +128,13 @@ class Exchange:
         self.scope = scope
         self._send = send
         self._server = getattr(receive, "__self__", None)  # uvicorn's, of the connection
-        self.marks = read_marks(ledger, scope, self._server)
+        self.marks = marks = read_marks(ledger, scope, self._server)
+        self.receive = receive
+        self.upload: Upload | None = None
+        if marks is not None and marks[-1] & _MARKED and scope["method"] not in _NO_UPLOADS:
+            self.upload = upload = Upload(receive, ledger.monotonic_ns)
+            self.receive = upload.receive
+        self.held: Message | None = None
         self.start_ns = self.end_ns = self.blocked_ns = self.series = UNKNOWN
         self.status = self.size = self.thread_wait_ns = 0
         self.open = True
@@ -130,7 +154,7 @@ class Exchange:
                     self.status = status
                     station = self._ledger.station
                     now_ns = self._ledger.monotonic_ns()
-                    self.start_ns = start_ns = now_ns - self.called_ns
+                    self.start_ns = now_ns - self.called_ns
                     lag = station.lag
                     due_ns = lag.due_ns
                     if due_ns != NEVER_NS:
@@ -139,8 +163,11 @@ class Exchange:
                         self.blocked_ns = blocked_to_ns - self._blocked_before_ns
                     marks = self.marks
                     if marks is not None and marks[-1] & _MARKED:
-                        instance = station.instance
-                        message = stamped(message, marks, start_ns, self.blocked_ns, instance)
+                        if _is_sized(message):
+                            self.held = message
+                            return _nothing()
+                        bare = status in _WITHOUT_BODY or self.scope["method"] == "HEAD"
+                        message = self._stamped(message, 0 if bare else _STREAMED)
             elif kind in _BODY_KINDS and self.end_ns < 0:
                 now_ns = self._ledger.monotonic_ns()
                 size = len(message.get("body", b""))
@@ -157,7 +184,15 @@ class Exchange:
                     self._ledger.add(self, flags, took_ns)
         except Exception:  # noqa: BLE001 - instrumentation fails open
             self._ledger.health.failed()
+        if self.held is not None:
+            return self._release(message)
         return self._send(message)
+
+    async def release(self) -> None:
+        """Send the start of an answer that the application has begun and not gone on with."""
+        start, self.held = self.held, None
+        if start is not None:
+            await self._send(self._stamped(start, 0))
 
     def done(self, error: BaseException | None) -> None:
         """The application is done: it returned, or the error left it."""
@@ -185,6 +220,38 @@ class Exchange:
         ours = self.scope
         return self.open and (scope is ours or scope.get("headers") is ours.get("headers"))
 
+    async def _release(self, message: Message) -> None:
+        """Send the start that was held back, and what came after it."""
+        start, self.held = self.held, None
+        if start is not None:
+            flags = 0
+            if message["type"] in _BODY_KINDS:
+                flags = _STREAMED if message.get("more_body", False) else _WHOLE
+            await self._send(self._stamped(start, flags))
+        await self._send(message)
+
+    def _stamped(self, start: Message, flags: int) -> Message:
+        """The start of an answer with its stamp; without one where that cannot be made.
+
+        Waiting for a body that was still on its way is no part of the application's time: the
+        stamp's call is later by that.
+        """
+        try:
+            marks, app_ns, blocked_ns = self.marks, self.start_ns, self.blocked_ns
+            if marks is None:
+                return start
+            wait_ns = 0
+            upload = self.upload
+            if upload is not None:
+                wait_ns = min(upload.wait_ns, app_ns)
+                app_ns -= wait_ns
+                blocked_ns = min(blocked_ns, app_ns)
+            instance = self._ledger.station.instance
+            return stamped(start, marks, (wait_ns, app_ns, blocked_ns), flags, instance)
+        except Exception:  # noqa: BLE001 - instrumentation fails open
+            self._ledger.health.failed()
+            return start
+
     def _piece(self, now_ns: int, size: int) -> None:
         """A message of a body that comes in several."""
         if self.stream is None:
@@ -200,6 +267,20 @@ class Exchange:
             flags, self.status = flags | _DISCONNECTED, _CLIENT_LEFT
         self.status = self.status or _FAILED
         self._ledger.add(self, flags, now_ns)
+
+
+async def _nothing() -> None:
+    """What sending a message that is held back comes to: some await a coroutine, others a task."""
+
+
+def _is_sized(start: Message) -> bool:
+    """Whether the start of an answer names the size of its body."""
+    headers = start.get("headers")
+    if type(headers) is list or type(headers) is tuple:  # reading may use up anything else
+        for name, _ in headers:
+            if name == b"content-length":
+                return True
+    return False
 
 
 def _is_of_client(error: BaseException) -> bool:

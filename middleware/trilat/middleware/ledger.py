@@ -121,6 +121,7 @@ class Ledger:
                 exchange.end_ns,
                 exchange.blocked_ns,
                 exchange.thread_wait_ns,
+                UNKNOWN if exchange.upload is None else exchange.upload.wait_ns,
                 gap_ns,
                 size,
                 queue_ms,

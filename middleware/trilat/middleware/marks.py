@@ -105,19 +105,33 @@ def run_number(run: bytes) -> int:
         return 0
 
 
-def stamped(  # noqa: D417 - the others are those of an exchange
-    message: Message, marks: Marks, app_ns: int, blocked_ns: int, instance: int
+def stamped(
+    start: Message, marks: Marks, times_ns: tuple[int, int, int], flags: int, instance: int
 ) -> Message:
     """The start of an answer with the stamp.
 
     An application may send one message, or one list, many times: both are copied.
 
     Args:
+        start: the message.
+        marks: of the request.
+        times_ns: how much later than marked the call counts, and `ServiceMarks.app_ns` and
+            `ServiceMarks.blocked_ns` from there.
+        flags: `trilat.agent.records.StampFlag`.
         instance: see `trilat.agent.host.process_identity`.
     """
     _, _, span, _, called_wall_ns, queue_ms, _ = marks
+    later_ns, app_ns, blocked_ns = times_ns
     packed = STAMP.pack(
-        span, called_wall_ns, app_ns, blocked_ns, queue_ms, _TICK_10US, 0, _HOST, instance
+        span,
+        called_wall_ns + later_ns,
+        app_ns,
+        blocked_ns,
+        queue_ms,
+        _TICK_10US,
+        flags,
+        _HOST,
+        instance,
     )
     header = (b"server-timing", server_timing(app_ns, queue_ms, blocked_ns, packed))
-    return {**message, "headers": [*message.get("headers", ()), header]}
+    return {**start, "headers": [*start.get("headers", ()), header]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -96,11 +97,16 @@ class TrilatMiddleware:
             await self.app(scope, receive, send)
             return
         try:
-            await self.app(scope, receive, exchange.send)
+            await self.app(scope, exchange.receive, exchange.send)
         except BaseException as error:
             exchange.done(error)
+            if exchange.held is not None:
+                with suppress(Exception):  # the application's own error counts
+                    await exchange.release()
             raise
         exchange.done(None)
+        if exchange.held is not None:
+            await exchange.release()
 
     async def _call_other(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Call the application with what is no HTTP request."""

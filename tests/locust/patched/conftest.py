@@ -19,7 +19,7 @@ def _kernel_stamps_are_on() -> Iterator[None]:
     """
     # Not at the top: this file is imported, and its tests ignored, in unpatched processes too.
     from trilat.agent.tcp import STAMP_BUFFER  # noqa: PLC0415
-    from trilat.locust.sockets import ask_early  # noqa: PLC0415
+    from trilat.locust.marks.sockets import ask_early  # noqa: PLC0415
 
     with ask_early() as early:
         early.bind(("127.0.0.1", 0))
@@ -41,8 +41,8 @@ def marking() -> Iterator[None]:
     import gevent  # noqa: PLC0415 - as above
 
     from trilat.locust import faults  # noqa: PLC0415
-    from trilat.locust.marker import marker  # noqa: PLC0415
-    from trilat.locust.timeline import attach  # noqa: PLC0415
+    from trilat.locust.marks.marker import marker  # noqa: PLC0415
+    from trilat.locust.marks.timeline import attach  # noqa: PLC0415
 
     faults.counts.clear()
     marker.start("0123456789ab")

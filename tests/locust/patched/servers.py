@@ -14,7 +14,7 @@ import gevent.socket
 from trilat.agent import stamp
 from trilat.agent.marking import trace_context
 from trilat.agent.records import UNKNOWN, ServiceMarks
-from trilat.locust.timeline import Timeline, attach
+from trilat.locust.marks.timeline import Timeline, attach
 
 __all__ = [
     "BLOCKED_S",

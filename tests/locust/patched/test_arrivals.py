@@ -11,9 +11,9 @@ import pytest
 from locust import TaskSet, User, between, constant, constant_pacing, constant_throughput, task
 
 from trilat.locust import faults
-from trilat.locust.arrivals import Pace
-from trilat.locust.schedule import describe_wait_time, pacing_of, rate_of, task_rate
-from trilat.locust.timeline import Due
+from trilat.locust.load.arrivals import Pace
+from trilat.locust.load.schedule import describe_wait_time, pacing_of, rate_of, task_rate
+from trilat.locust.marks.timeline import Due
 
 S = 1_000_000_000
 NO_SCHEDULE = Due(-1, 0)

@@ -12,7 +12,7 @@ from gevent.event import Event
 from gevent.exceptions import ConcurrentObjectUseError
 
 from trilat.agent.layout import MarkFlag
-from trilat.locust.timeline import attach
+from trilat.locust.marks.timeline import attach
 
 from .servers import REQUEST, answer_to, dial, echo, opened, read_head, serving
 

@@ -16,9 +16,9 @@ import trustme
 from trilat.agent import stamp
 from trilat.agent.layout import EARLIER, MarkFlag
 from trilat.agent.records import UNKNOWN
-from trilat.locust import sockets
-from trilat.locust.earlier import EARLIER_MAX, records
-from trilat.locust.heads import is_request
+from trilat.locust.marks import sockets
+from trilat.locust.marks.earlier import EARLIER_MAX, records
+from trilat.locust.marks.heads import is_request
 
 from .servers import REQUEST, answer_to, block, dial, echo, opened, read_head, serving
 

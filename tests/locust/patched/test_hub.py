@@ -19,8 +19,8 @@ import pytest
 from trilat.agent.blocks import COLLECTING, IN_TURN, BlockEvent
 from trilat.agent.stacks import Stack
 from trilat.locust import faults
-from trilat.locust.heartbeat import Heartbeat
-from trilat.locust.hub import HubWatch, watch_hub
+from trilat.locust.health.heartbeat import Heartbeat
+from trilat.locust.health.hub import HubWatch, watch_hub
 
 GIVES_UP_S = 60.0
 STOPPED_S = 1.5
@@ -189,7 +189,7 @@ def test_a_hub_that_cannot_be_watched_does_not_keep_a_run_from_its_start(
         raise RuntimeError("no timer")
 
     faults.counts.clear()
-    monkeypatch.setattr("trilat.locust.hub.Heartbeat", failing)
+    monkeypatch.setattr("trilat.locust.health.hub.Heartbeat", failing)
     assert watch_hub() is None
     assert faults.counts == {"watching the hub": 1}
     faults.counts.clear()

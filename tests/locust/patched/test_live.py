@@ -22,13 +22,13 @@ from trilat.correlator.requests.request_columns import REQUEST_TYPES
 from trilat.correlator.sketches.book import SketchBook
 from trilat.correlator.sketches.sketch import Sketch
 from trilat.correlator.sketches.tally import tally
-from trilat.locust import csv_files, csv_rows
-from trilat.locust.endpoint_rows import SHOWN_MAX, EndpointRows
-from trilat.locust.live import Rate, Recent, sides_ms
-from trilat.locust.requests_option import RequestsFile
-from trilat.locust.series import POINTS_MAX, Series
-from trilat.locust.service_pulse import ServicePulse
-from trilat.locust.watch import COLUMNS
+from trilat.locust.live import csv_files, csv_rows
+from trilat.locust.live.endpoint_rows import SHOWN_MAX, EndpointRows
+from trilat.locust.live.figures import Rate, Recent, sides_ms
+from trilat.locust.live.requests_option import RequestsFile
+from trilat.locust.live.series import POINTS_MAX, Series
+from trilat.locust.live.service_pulse import ServicePulse
+from trilat.locust.live.watch import COLUMNS
 
 MS = 1_000_000
 

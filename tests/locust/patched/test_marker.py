@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trilat.agent.marking import trace_context
-from trilat.locust.marker import Marker
-from trilat.locust.timeline import Timeline
+from trilat.locust.marks.marker import Marker
+from trilat.locust.marks.timeline import Timeline
 
 TOKEN = st.text(string.ascii_letters + "-", min_size=1, max_size=12)
 VALUE = st.text(string.ascii_letters + string.digits + " /;=.", max_size=30)

@@ -10,7 +10,8 @@ import pytest
 import urllib3
 from geventhttpclient import HTTPClient
 
-from trilat.locust import faults, pools
+from trilat.locust import faults
+from trilat.locust.health import pools
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 TAKES_S = 0.02

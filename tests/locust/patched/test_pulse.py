@@ -11,8 +11,8 @@ import pytest
 
 from trilat.agent.samples import read_samples
 from trilat.locust import faults
-from trilat.locust.hub import HubWatch
-from trilat.locust.pulse import HEALTH, Pulse
+from trilat.locust.health.hub import HubWatch
+from trilat.locust.health.pulse import HEALTH, Pulse
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ import pytest
 from locust import User, constant_throughput
 
 from trilat.locust import faults
-from trilat.locust.stages import Asked, Stages, watch_starts
+from trilat.locust.load.stages import Asked, Stages, watch_starts
 
 
 class _Paced(User):

@@ -15,9 +15,10 @@ import trustme
 from trilat.agent import stamp
 from trilat.agent.layout import MarkFlag
 from trilat.agent.records import UNKNOWN
-from trilat.locust import faults, reading, sending, sockets, tls
-from trilat.locust.marker import marker
-from trilat.locust.timeline import Timeline
+from trilat.locust import faults
+from trilat.locust.marks import reading, sending, sockets, tls
+from trilat.locust.marks.marker import marker
+from trilat.locust.marks.timeline import Timeline
 
 from .servers import (
     BLOCKED_S,

@@ -20,9 +20,9 @@ from trilat.correlator.records.frames import EXCHANGE_DTYPE
 from trilat.correlator.requests.pipeline import Attributor
 from trilat.correlator.run.crew import CrewFacts
 from trilat.correlator.sketches.book import SketchBook
-from trilat.locust.reports import KEY, Report, said_of
-from trilat.locust.shipping import Shipper
-from trilat.locust.workers import SILENT_S, Crew
+from trilat.locust.distribution.reports import KEY, Report, said_of
+from trilat.locust.distribution.shipping import Shipper
+from trilat.locust.distribution.workers import SILENT_S, Crew
 
 RUN = "0123456789ab"
 SECOND = 10**9

@@ -18,10 +18,10 @@ from typing import Any
 from trilat.agent.errors import TrilatError
 from trilat.correlator.run.crew import CrewFacts, StrangerFacts, crew_facts
 from trilat.correlator.sketches.book import SketchBook
+from trilat.locust.session import Session
 
 from .member import Member
 from .reports import Parcel, Report
-from .session import Session
 
 __all__ = ["SILENT_S", "Crew"]
 

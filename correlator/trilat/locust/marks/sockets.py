@@ -2,8 +2,8 @@
 
 Both of Locust's HTTP clients, and anything else a locustfile may use, end in gevent's socket class.
 Its methods are wrapped once; without an open timeline in the current greenlet they call the
-original and nothing else. `trilat.locust.sending` has what sends, `trilat.locust.reading` what
-reads.
+original and nothing else. `trilat.locust.marks.sending` has what sends,
+`trilat.locust.marks.reading` what reads.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from typing import Any
 import gevent.socket
 
 from trilat.agent.tcp import HAS_KERNEL_STAMPS, SO_TIMESTAMPNS, STAMP_BUFFER, handshake_ns
+from trilat.locust import faults
 
-from . import faults, reading, sending
+from . import reading, sending
 from .timeline import Timeline, current
 
 __all__ = ["ask_early", "enable_stamps", "install", "peek"]

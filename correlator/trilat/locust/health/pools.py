@@ -16,7 +16,7 @@ from typing import Any
 from geventhttpclient.connectionpool import ConnectionPool
 from urllib3.connectionpool import HTTPConnectionPool
 
-from . import faults
+from trilat.locust import faults
 
 __all__ = ["PoolWaits", "install", "waits"]
 

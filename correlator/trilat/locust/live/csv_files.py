@@ -22,7 +22,7 @@ from trilat.correlator.sketches.book import Endpoint, SketchBook
 from trilat.correlator.sketches.sketch import Sketch
 
 from .csv_rows import AGGREGATED, COLUMNS, FIGURES, UNKNOWN, Cell, figures, row
-from .live import Live, Recent
+from .figures import Live, Recent
 
 __all__ = ["HISTORY_COLUMNS", "CsvFiles", "table"]
 

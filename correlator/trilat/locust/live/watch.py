@@ -13,13 +13,13 @@ import gevent
 from trilat.agent.records import Side
 from trilat.correlator.run.rundir import RunDirectory
 from trilat.correlator.sketches.book import SketchBook
+from trilat.locust import faults
+from trilat.locust.distribution.workers import Crew
+from trilat.locust.session import Session
 
-from . import faults
 from .csv_files import CsvFiles
-from .live import Live
+from .figures import Live
 from .series import Series
-from .session import Session
-from .workers import Crew
 
 if TYPE_CHECKING:  # httpx is loaded where it is used
     from .service_pulse import ServicePulse

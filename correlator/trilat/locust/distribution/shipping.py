@@ -20,10 +20,10 @@ from gevent.event import Event
 
 from locust import runners
 from trilat.correlator.sketches.book import SketchBook
+from trilat.locust import faults
+from trilat.locust.session import Session
 
-from . import faults
 from .reports import PROTOCOL, Parcel, Report
-from .session import Session
 
 __all__ = ["Shipper"]
 

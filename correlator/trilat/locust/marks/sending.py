@@ -9,7 +9,8 @@ from typing import Any
 import gevent.socket
 from greenlet import getcurrent
 
-from . import faults
+from trilat.locust import faults
+
 from .marker import marker
 from .timeline import Timeline
 

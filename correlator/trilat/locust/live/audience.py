@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 from trilat.agent.errors import UsageError
 from trilat.agent.marking import token_bytes
 from trilat.correlator.run.rundir import RunDirectory
+from trilat.locust.distribution.workers import Crew
+from trilat.locust.events import fire_result
+from trilat.locust.session import Session
 
 from .csv_files import CsvFiles
-from .events import fire_result
 from .requests_option import RequestsFile
-from .session import Session
 from .watch import Watch
 from .web import WebTab
-from .workers import Crew
 
 if TYPE_CHECKING:
     from .service_pulse import ServicePulse

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trilat.correlator.sketches.sketch import Sketch
-
-from .session import Session
-from .workers import Crew
+from trilat.locust.distribution.workers import Crew
+from trilat.locust.session import Session
 
 if TYPE_CHECKING:  # httpx is loaded where it is used
     from .service_pulse import ServicePulse

@@ -13,8 +13,8 @@ from itertools import pairwise
 from typing import Any
 
 from trilat.correlator.run.manifest import StageFacts
+from trilat.locust import faults
 
-from . import faults
 from .schedule import rate_of
 
 __all__ = ["Asked", "Stages", "watch_starts"]

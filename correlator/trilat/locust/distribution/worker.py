@@ -11,10 +11,10 @@ from typing import Any
 
 from trilat.agent.errors import UsageError
 from trilat.correlator.run.rundir import RUNS_FOLDER, RunDirectory
+from trilat.locust.session import Session
+from trilat.locust.settings import settings_of
 
 from .reports import KEY, RESET, TAKEN
-from .session import Session
-from .settings import settings_of
 from .shipping import Shipper
 
 __all__ = ["Worker"]

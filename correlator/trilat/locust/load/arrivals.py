@@ -19,10 +19,10 @@ from typing import Any
 from greenlet import getcurrent
 
 from locust.user.task import TaskSet
+from trilat.locust import faults
+from trilat.locust.marks.timeline import Due
 
-from . import faults
 from .schedule import pacing_of, task_rate
-from .timeline import Due
 
 __all__ = ["Pace"]
 

@@ -13,8 +13,8 @@ from typing import Any
 import gevent.ssl
 
 from trilat.agent.tcp import HAS_KERNEL_STAMPS
+from trilat.locust import faults
 
-from . import faults
 from .answer import take_stamp
 from .reading import cut_in_place
 from .sending import send_marked

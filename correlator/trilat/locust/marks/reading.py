@@ -14,8 +14,8 @@ import gevent.socket
 from greenlet import getcurrent
 
 from trilat.agent.tcp import STAMP_BUFFER
+from trilat.locust import faults
 
-from . import faults
 from .answer import take_stamp
 from .timeline import Timeline, current
 

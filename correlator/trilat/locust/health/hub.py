@@ -28,8 +28,8 @@ from trilat.agent.looks import Looks
 from trilat.agent.observer import Observer, Rhythm
 from trilat.agent.pauses import CollectorPauses
 from trilat.agent.stacks import Place, Stack
+from trilat.locust import faults
 
-from . import faults
 from .heartbeat import Heartbeat
 
 __all__ = ["HubWatch", "watch_hub"]

@@ -16,11 +16,11 @@ import numpy as np
 from trilat.agent.records import COMPONENTS, Side
 from trilat.correlator.judge.cause import shares
 from trilat.correlator.sketches.sketch import Sketch
+from trilat.locust.conditions import target_rate
+from trilat.locust.distribution.workers import Crew
+from trilat.locust.session import Session
 
-from .conditions import target_rate
-from .session import Session
 from .vigour import generator_now, service_now
-from .workers import Crew
 
 if TYPE_CHECKING:  # httpx is loaded where it is used
     from .service_pulse import ServicePulse

@@ -23,7 +23,7 @@ _ANSWERED = int(MarkFlag.ANSWERED)
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """Marks of an exchange; as those of `trilat.locust.timeline.Timeline`.
+    """Marks of an exchange; as those of `trilat.locust.marks.timeline.Timeline`.
 
     Attributes:
         ended: when it was over: its last byte was read, or waiting for it was given up.

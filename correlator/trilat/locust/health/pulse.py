@@ -16,8 +16,8 @@ import gevent
 from trilat.agent.ports import LocalPorts
 from trilat.agent.samples import SampleWriter
 from trilat.agent.vitals import VITALS, Vitals
+from trilat.locust import faults
 
-from . import faults
 from .hub import HubWatch
 from .pools import waits
 

@@ -15,7 +15,7 @@ import gevent
 from trilat.correlator.sketches.book import Endpoint, SketchBook
 from trilat.correlator.sketches.sketch import Sketch
 
-from .live import sides_ms
+from .figures import sides_ms
 
 __all__ = ["SHOWN_MAX", "EndpointRows"]
 

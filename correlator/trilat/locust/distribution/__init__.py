@@ -1,0 +1,1 @@
+"""Locust's master and its workers: each attributes its own, and the master adds up."""

@@ -1,0 +1,1 @@
+"""The generator's own health, from its first second on."""

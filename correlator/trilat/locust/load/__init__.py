@@ -1,0 +1,1 @@
+"""How load was to be made: schedules, the starts they intended, stages."""

@@ -1,0 +1,1 @@
+"""The marks of a request, taken where its bytes go by: in the sockets."""
