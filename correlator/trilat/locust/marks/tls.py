@@ -1,8 +1,8 @@
 """Stamps under TLS: OpenSSL reads the bytes itself, so the kernel's stamp is peeked at beforehand.
 
 Just when the raw socket became readable, and before each read, ``recvmsg(…, MSG_PEEK)`` on it gives
-the stamp of the last segment that lies there. The handshake's own reads are peeked at too: what its
-segments lay in the kernel is the generator's, the rest of the handshake is the network's.
+the stamp of the last segment that lies there. The handshake's own reads are peeked at too: its
+waits are the network's up to the stamp of what came; what it computes is the generator's.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from trilat.agent.tcp import HAS_KERNEL_STAMPS
 from trilat.locust import faults
 
 from .answer import take_stamp
+from .arrival import LONG_NS, correct, seen_ns_ago
 from .reading import cut_in_place
 from .sending import send_marked
 from .sockets import enable_stamps, peek
@@ -64,8 +65,12 @@ def _read(self: Any, nbytes: int = 2014, buffer: Any = None) -> Any:
     try:
         size = result if buffer is not None else len(result)
         if not size and timeline.first_read < 0:
-            timeline.closed(waited=True)
-        elif timeline.received_tls():
+            timeline.closed(seen_ns_ago())
+            return result
+        first = timeline.received_tls()
+        if timeline.last_lay > LONG_NS:
+            correct(timeline, self._sock, first=first)
+        if first:
             if buffer is not None:
                 return cut_in_place(timeline, buffer, size)
             begin, end = take_stamp(timeline, result)
@@ -76,13 +81,18 @@ def _read(self: Any, nbytes: int = 2014, buffer: Any = None) -> Any:
 
 
 def _wait(self: Any, watcher: Any, timeout_exc: Any = None) -> None:
+    timeline = current()
+    if timeline is None:
+        _plain_wait(self, watcher, timeout_exc)
+        return
+    if timeline.handshake_ns >= 0:
+        timeline.peeked_wall = _NO_STAMP  # of the flight before
+    began = perf_counter_ns()
     _plain_wait(self, watcher, timeout_exc)
-    if watcher is self._read_event and _state["peeks"]:
-        timeline = current()
-        if timeline is not None:
-            if peek(timeline, self._sock):
-                timeline.peeked_wall = _NO_STAMP
-            timeline.waited_for_bytes()
+    if watcher is self._read_event and _state["peeks"] and peek(timeline, self._sock):
+        timeline.peeked_wall = _NO_STAMP
+    if timeline.handshake_ns >= 0:
+        timeline.waited_in_handshake(began)
 
 
 def _do_handshake(self: Any) -> None:
@@ -91,9 +101,10 @@ def _do_handshake(self: Any) -> None:
         _plain_handshake(self)
         return
     enable_stamps(self._sock)
-    timeline.handshake_lay_ns = 0
-    began = perf_counter_ns()
-    _plain_handshake(self)
-    timeline.connected(perf_counter_ns() - began - timeline.handshake_lay_ns)
-    timeline.handshake_lay_ns = -1
-    timeline.peeked_wall = 0
+    timeline.handshake_ns = 0
+    try:
+        _plain_handshake(self)
+        timeline.connected(timeline.handshake_ns)
+    finally:
+        timeline.handshake_ns = -1
+        timeline.peeked_wall = 0
