@@ -1,14 +1,16 @@
 """What measuring costs the load generator: processor time of a request, in whole Locust processes.
 
-    python benchmarks/recorder.py [--rounds 8] [--format json]
+    python benchmarks/recorder.py [--launches 5] [--rounds 3] [--format json]
 
 The same users make the same requests with each of Locust's two HTTP clients: Locust alone, with
 trilat and everything it does on (marks, kernel stamps, journal, attribution, samples, live
 figures), with Locust's own log of requests (``locust.contrib.csv_request_logger``), and with its
 OpenTelemetry (``--otel``, which makes spans for HttpUser and counts for both; to a collector that
 takes everything). Each is a process of its own, a real ``locust``. They take turns, block by block,
-so what slows this machine down slows all of them. Figures are medians over the rounds, those of
-what is added over the differences to Locust alone in the same round.
+so what slows this machine down slows all of them. And they are launched several times: where a
+process happens to lie in memory makes more of a difference than some of what is measured here. What
+is added is the difference to Locust alone in the same round; its median over the rounds of a launch
+counts, and of those the median over the launches, with the lowest and the highest of them.
 
 Ten users wait for a service that answers after 2 ms, whatever it is asked, and does the same work
 for all.
@@ -107,9 +109,9 @@ def service() -> Iterator[str]:
 class Subject:
     """One way to run Locust, in a process that stands still but for the blocks it is asked for."""
 
-    def __init__(self, name: str, client: str, url: str, scratch: Path) -> None:
+    def __init__(self, name: str, client: str, url: str, scratch: Path, launch: int) -> None:
         self.name, self.client = name, client
-        self._scratch = scratch / f"{name}-{client}"
+        self._scratch = scratch / f"{name}-{client}-{launch}"
         self._scratch.mkdir()
         command = [sys.executable, "-m", "locust", "-f", str(LOCUSTFILE), "--host", url]
         command += ["--headless", "--only-summary", "-u", str(USERS), "-r", str(USERS)]
@@ -119,6 +121,7 @@ class Subject:
             command += ["--trilat-quiet", "--trilat-out", str(self._scratch / "run")]
         environment = {
             **os.environ,
+            "PYTHONHASHSEED": str(launch),
             "BENCH_SUBJECT": name,
             "BENCH_CLIENT": client,
             "BENCH_FILE": str(self._scratch / "requests.csv"),
@@ -184,6 +187,8 @@ class Cost:
         subject: what runs beside it.
         without_us: of Locust alone.
         added_us: by the subject; 0 for Locust alone.
+        lowest_us: the same in the launch in which it was the least.
+        highest_us: and in that in which it was the most.
         added_percent: of Locust alone.
         times_trilat: what is added, as a multiple of what trilat adds.
     """
@@ -192,11 +197,13 @@ class Cost:
     subject: str
     without_us: float
     added_us: float
+    lowest_us: float
+    highest_us: float
     added_percent: float
     times_trilat: float
 
 
-def measure(rounds: int) -> tuple[list[Cost], list[str]]:
+def measure(launches: int, rounds: int) -> tuple[list[Cost], list[str]]:
     """All subjects with both clients, and what could not be measured.
 
     Raises:
@@ -208,16 +215,25 @@ def measure(rounds: int) -> tuple[list[Cost], list[str]]:
     else:
         missing.append("locust[otel]")
     costs: list[Cost] = []
-    with service() as url, tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
-        for client, requests in BLOCK.items():
-            subjects = [Subject(name, client, url, Path(scratch)) for name in names]
-            for subject in subjects:
-                stack.callback(subject.stop)
-            costs += _costs(client, _rounds(subjects, rounds, requests))
-            stack.pop_all().close()
-            for subject in subjects:
-                subject.check(requests * (rounds + 1))
+    for client in BLOCK:
+        took = [_launch(names, client, number, rounds) for number in range(1, launches + 1)]
+        costs += _costs(client, took)
     return costs, missing
+
+
+def _launch(names: list[str], client: str, number: int, rounds: int) -> dict[str, float]:
+    """Launch each subject once: microseconds of a request alone, and what the others add."""
+    requests = BLOCK[client]
+    with service() as url, tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
+        subjects = [Subject(name, client, url, Path(scratch), number) for name in names]
+        for subject in subjects:
+            stack.callback(subject.stop)
+        took = _rounds(subjects, rounds, requests)
+        stack.pop_all().close()
+        for subject in subjects:
+            subject.check(requests * (rounds + 1))
+    added = {name: statistics.median(each[name] - each[ALONE] for each in took) for name in names}
+    return added | {ALONE: statistics.median(each[ALONE] for each in took)}
 
 
 def _rounds(subjects: list[Subject], rounds: int, requests: int) -> list[dict[str, float]]:
@@ -231,20 +247,17 @@ def _rounds(subjects: list[Subject], rounds: int, requests: int) -> list[dict[st
 
 
 def _costs(client: str, took: list[dict[str, float]]) -> list[Cost]:
-    without = statistics.median(each[ALONE] for each in took)
-    added = {name: statistics.median(each[name] - each[ALONE] for each in took) for name in took[0]}
-    return [
-        Cost(
-            client,
-            name,
-            round(without, 1),
-            round(added[name], 1),
-            round(100 * added[name] / without, 1),
-            round(added[name] / added[TRILAT], 1),
-        )
-        for name in (ALONE, TRILAT, LOGGER, OTEL)
-        if name in added
-    ]
+    found = {name: [each[name] for each in took] for name in took[0]}
+    alone, ours = (statistics.median(found[name]) for name in (ALONE, TRILAT))
+    costs = [Cost(client, ALONE, round(alone, 1), 0, 0, 0, 0, 0)]
+    for name, each in found.items():
+        if name == ALONE:
+            continue
+        added = statistics.median(each)
+        spread = round(min(each), 1), round(max(each), 1)
+        part, times = round(100 * added / alone, 1), round(added / ours, 1)
+        costs.append(Cost(client, name, round(alone, 1), round(added, 1), *spread, part, times))
+    return costs
 
 
 def _is_there(module: str) -> bool:
@@ -258,26 +271,31 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--format", choices=("table", "json"), default="table")
-    parser.add_argument("--rounds", type=int, default=8, help="paired rounds (default 8)")
+    parser.add_argument("--launches", type=int, default=5, help="of each subject (default 5)")
+    parser.add_argument("--rounds", type=int, default=3, help="of a launch, paired (default 3)")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
         asyncio.run(serve())
         return
-    costs, missing = measure(options.rounds)
+    costs, missing = measure(options.launches, options.rounds)
     if missing:
         print(f"not measured, since not installed: {' '.join(missing)}", file=sys.stderr)
     if options.format == "json":
         print(json.dumps([asdict(cost) for cost in costs], indent=2))
         return
-    print(f"{'client':14} {'':20} {'µs a request':>13} {'added':>9} {'added':>8} {'x trilat':>9}")
+    print(
+        f"{'client':14} {'':20} {'µs a request':>13} {'added':>9} {'from to':>15} {'x trilat':>17}"
+    )
     for cost in costs:
         whole = cost.without_us + cost.added_us
         line = f"{cost.client:14} {cost.subject:20} {whole:13.1f}"
         if cost.subject != ALONE:
-            line += f" {cost.added_us:9.1f} {cost.added_percent:6.1f} % {cost.times_trilat:9.1f}"
+            spread = f"{cost.lowest_us:.1f} to {cost.highest_us:.1f}"
+            line += f" {cost.added_us:9.1f} {spread:>15} {cost.added_percent:6.1f} %"
+            line += f" {cost.times_trilat:8.1f}"
         print(line)
-    print(f"Medians of {options.rounds} rounds.")
+    print(f"Medians of {options.launches} launches, each of {options.rounds} rounds.")
 
 
 if __name__ == "__main__":
