@@ -8,6 +8,7 @@ from pathlib import Path
 
 from .processes import LabError
 from .results import Results
+from .scenarios import SCENARIOS
 from .summary import Outcome
 from .tables import TABLES
 
@@ -30,6 +31,9 @@ def write_docs(results: Path, page: Path) -> list[str]:
         LabError: there is no result, or the page has no mark.
     """
     outcomes, facts = Results.read(results)
+    # What was measured stands in the results; why it is so, in the scenarios as they are now.
+    why = {scenario.name: scenario.off for scenario in SCENARIOS}
+    outcomes = [{**each, "off": why.get(each["name"], each["off"])} for each in outcomes]
     if not outcomes:
         raise LabError(f"{results}: no scenario was made")
     written: list[str] = []
