@@ -75,8 +75,12 @@ def vitals(found: Any) -> Iterator[Row]:
 def recorder(found: Any) -> Iterator[Row]:
     """What the generator's side adds to a request."""
     for row in found:
-        ratio = f"{row['added_percent']:.1f} % of the client's own {row['without_us']:.0f} µs"
-        yield Row("recorder", f"added to {row['client']}", row["added_us"], "µs a request", ratio)
+        if not row["times_trilat"]:
+            continue  # Locust alone
+        what = f"{row['subject']}, added to {row['client']}"
+        spread = f"{row['lowest_us']:.1f} to {row['highest_us']:.1f}"
+        ratio = f"{row['added_percent']:.1f} % of {row['without_us']:.0f} µs; launches: {spread}"
+        yield Row("recorder", what, row["added_us"], "µs a request", ratio)
 
 
 def sketch(found: Any) -> Iterator[Row]:
