@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..scenario import GeneratorOptions, LinkOptions, Scenario, ServiceOptions, Way
-from .causes import FLOOR, STALE
+from .causes import PAUSED
 from .networks import LAN, both
 
 __all__ = ["CLOCKS"]
@@ -22,7 +22,7 @@ def _wrong(name: str, what: str, link: LinkOptions = LAN, **clock: float) -> Sce
         replace(_SERVICE, **clock),  # type: ignore[arg-type]
         GeneratorOptions(),
         link,
-        off=f"{FLOOR}; {STALE}",
+        off=PAUSED,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..scenario import GeneratorOptions, Scenario, ServiceOptions
-from .causes import CLOSING, PAUSED, UPLOAD
+from .causes import CLOSING, PAUSED, SHORT
 
 __all__ = ["GENERATORS"]
 
@@ -70,6 +70,7 @@ GENERATORS = (
         ServiceOptions(delay_ms=2),
         GeneratorOptions(block="periodic", block_ms=30, block_every_ms=70),
         pace=10,
+        off=SHORT,
     ),
     Scenario(
         "generator-blocked-randomly",
@@ -84,6 +85,7 @@ GENERATORS = (
         "a greenlet computes once for 1.5 s: it makes the tail, and not the mean",
         _SERVICE,
         GeneratorOptions(block="once", block_ms=1500, block_every_ms=2000),
+        off=SHORT,
     ),
     Scenario(
         "generator-http-blocked",
@@ -149,6 +151,5 @@ GENERATORS = (
         _SLOWER,
         GeneratorOptions(upload_bytes=100_000),
         pace=3,
-        off=UPLOAD,
     ),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..scenario import GeneratorOptions, LinkOptions, Scenario, ServiceOptions, Way
-from .causes import BODY, FLOOR, JITTER, LOPSIDED, OVERTAKEN, STALE, TLS, UPLOAD
+from .causes import JITTER, LOPSIDED, OVERTAKEN, PACKETS
 
 __all__ = ["LAN", "NETWORKS", "both"]
 
@@ -25,7 +25,6 @@ NETWORKS = (
         "nothing is wrong: the link as fast as it can",
         ServiceOptions(delay_ms=10),
         link=both(Way()),
-        off=f"{FLOOR}; {STALE}",
     ),
     Scenario(
         "network-delay",
@@ -42,7 +41,6 @@ NETWORKS = (
         _HTTP,
         link=both(Way(delay_ms=80)),
         pace=3,
-        off=STALE,
     ),
     Scenario(
         "network-lopsided",
@@ -58,7 +56,7 @@ NETWORKS = (
         "5 ms each way, and 5 ms of jitter",
         _SERVICE,
         link=both(Way(delay_ms=5, jitter_ms=5)),
-        off=f"{BODY}; {JITTER}",
+        off=JITTER,
     ),
     Scenario(
         "network-little-jitter",
@@ -74,7 +72,7 @@ NETWORKS = (
         "2 ms each way, and 15 ms of jitter on the way back",
         _SERVICE,
         link=LinkOptions("link", Way(delay_ms=2), Way(delay_ms=2, jitter_ms=15)),
-        off=BODY,
+        off=JITTER,
     ),
     Scenario(
         "network-loss",
@@ -83,7 +81,7 @@ NETWORKS = (
         _SERVICE,
         link=both(Way(delay_ms=5, loss=0.05)),
         pace=8,
-        off=OVERTAKEN,
+        off=JITTER,
     ),
     Scenario(
         "network-loss-back",
@@ -100,7 +98,7 @@ NETWORKS = (
         "a fifth of the packets is overtaken; answers of 20,000 bytes",
         ServiceOptions(delay_ms=5, chunk_bytes=20_000),
         link=both(Way(delay_ms=5, reorder=0.2, reorder_ms=15)),
-        off=OVERTAKEN,
+        off=f"{OVERTAKEN}; {JITTER}",
     ),
     Scenario(
         "network-narrow-back",
@@ -109,7 +107,7 @@ NETWORKS = (
         ServiceOptions(delay_ms=2, chunk_bytes=20_000),
         link=both(Way(delay_ms=1), bucket_kbit=12_000),
         pace=2,
-        off=BODY,
+        off=JITTER,
     ),
     Scenario(
         "network-narrow-out",
@@ -119,7 +117,7 @@ NETWORKS = (
         GeneratorOptions(upload_bytes=20_000),
         link=LinkOptions("link", Way(delay_ms=1, rate_kbit=12_000), Way(delay_ms=1)),
         pace=2,
-        off=UPLOAD,
+        off=PACKETS,
     ),
     Scenario(
         "network-connection-per-request",
@@ -128,7 +126,6 @@ NETWORKS = (
         ServiceOptions(delay_ms=2),
         GeneratorOptions(close=True),
         link=LinkOptions("link", Way(delay_ms=10, connect_ms=5), Way(delay_ms=10)),
-        off=FLOOR,
     ),
     Scenario(
         "network-slow-connect",
@@ -137,7 +134,6 @@ NETWORKS = (
         _SERVICE,
         GeneratorOptions(client="http", close=True),
         link=LinkOptions("link", Way(delay_ms=2, connect_ms=60), Way(delay_ms=2)),
-        off=FLOOR,
     ),
     Scenario(
         "network-tls",
@@ -146,7 +142,6 @@ NETWORKS = (
         ServiceOptions(delay_ms=5, tls=True),
         _HTTP,
         link=both(Way(delay_ms=10)),
-        off=TLS,
     ),
     Scenario(
         "network-tls-each-time",
@@ -157,7 +152,6 @@ NETWORKS = (
         link=both(Way(delay_ms=20)),
         users=6,
         pace=3,
-        off=TLS,
     ),
     Scenario(
         "network-tls-each-time-fast",
@@ -168,7 +162,6 @@ NETWORKS = (
         link=both(Way(delay_ms=20)),
         users=6,
         pace=3,
-        off=TLS,
     ),
     Scenario(
         "loopback-tls",
@@ -176,7 +169,6 @@ NETWORKS = (
         "TLS on connections that are kept, on the loopback",
         ServiceOptions(delay_ms=20, tls=True),
         _HTTP,
-        off=TLS,
     ),
     Scenario(
         "loopback-tls-blocked",
@@ -184,7 +176,6 @@ NETWORKS = (
         "TLS, and a greenlet that computes for 40 of every 100 ms",
         ServiceOptions(delay_ms=10, tls=True),
         GeneratorOptions(client="http", block="periodic", block_ms=40, block_every_ms=60),
-        off=TLS,
     ),
     Scenario(
         "balancer-hands-on",
@@ -192,7 +183,6 @@ NETWORKS = (
         "nginx between the two, which hands all on",
         ServiceOptions(delay_ms=15, proxy="pass"),
         link=LAN,
-        off=FLOOR,
     ),
     Scenario(
         "balancer-answers",
@@ -207,6 +197,5 @@ NETWORKS = (
         "0.2 ms each way, and a loop that is blocked for 12 of every 36 ms",
         ServiceOptions(delay_ms=1, block="periodic", block_ms=24, block_every_ms=24),
         link=LAN,
-        off=FLOOR,
     ),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..scenario import GeneratorOptions, Scenario, ServiceOptions
-from .causes import BACKLOG, BODY, CLOSING, FLOOR
+from .causes import BACKLOG, CLOSING, PAUSED, SHORT
 
 __all__ = ["SERVICES"]
 
@@ -28,7 +28,6 @@ SERVICES = (
         "the same with the h11 parser, asked by HttpUser",
         ServiceOptions(delay_ms=20, http="h11"),
         _HTTP,
-        off=FLOOR,
     ),
     Scenario(
         "service-await-varies",
@@ -40,7 +39,7 @@ SERVICES = (
         "service-fast",
         "generator",
         "nothing is wrong, and the answer takes no time",
-        off=FLOOR,
+        off=SHORT,
     ),
     Scenario(
         "service-computes",
@@ -49,7 +48,7 @@ SERVICES = (
         ServiceOptions(cpu_ms=8),
         users=10,
         pace=4,
-        off=FLOOR,
+        off=SHORT,
     ),
     Scenario(
         "service-overloaded",
@@ -74,7 +73,6 @@ SERVICES = (
         ServiceOptions(cpu_ms=8, workers=2),
         users=30,
         pace=0,
-        off=BODY,
     ),
     Scenario(
         "service-threads-full",
@@ -107,7 +105,7 @@ SERVICES = (
         "service.queue",
         "the event loop is blocked for 16 of every 24 ms",
         ServiceOptions(delay_ms=1, block="periodic", block_ms=16, block_every_ms=8),
-        off=FLOOR,
+        off=SHORT,
     ),
     Scenario(
         "service-loop-blocked-randomly",
@@ -138,7 +136,6 @@ SERVICES = (
         "service.queue",
         "its control group may use a fifth of a processor, and it needs more",
         ServiceOptions(cpu_ms=3, cpu_quota=0.2),
-        off=FLOOR,
     ),
     Scenario(
         "service-accepts-late",
@@ -175,14 +172,12 @@ SERVICES = (
         "service.app",
         "the body has 400,000 bytes in one piece",
         ServiceOptions(delay_ms=15, chunk_bytes=400_000),
-        off=BODY,
     ),
     Scenario(
         "service-redirects",
         "service.app",
         "two redirects before an answer that takes 20 ms",
         ServiceOptions(delay_ms=20, redirects=2),
-        off=FLOOR,
     ),
     Scenario(
         "service-redirects-http-user",
@@ -190,7 +185,6 @@ SERVICES = (
         "the same, followed by HttpUser",
         ServiceOptions(delay_ms=20, redirects=2),
         _HTTP,
-        off=FLOOR,
     ),
     Scenario(
         "service-times-out",
@@ -198,5 +192,6 @@ SERVICES = (
         "the client gives up after 150 ms, and many answers take longer",
         ServiceOptions(delay_ms=200, delay_varies=True),
         GeneratorOptions(timeout_s=0.15),
+        off=PAUSED,
     ),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..scenario import GeneratorOptions, LinkOptions, Scenario, ServiceOptions, Way
-from .causes import BODY, FLOOR, JITTER, OVERTAKEN, PAUSED, STALE
+from .causes import JITTER, OVERTAKEN, PAUSED, STALE
 from .networks import both
 
 __all__ = ["TOGETHER"]
@@ -25,7 +25,6 @@ TOGETHER = (
         ServiceOptions(delay_ms=5),
         _BLOCKED,
         link=both(Way(delay_ms=40)),
-        off=STALE,
     ),
     Scenario(
         "generator-blocked-and-jitter",
@@ -34,7 +33,7 @@ TOGETHER = (
         ServiceOptions(delay_ms=5),
         GeneratorOptions(block="random", block_ms=100, block_every_ms=120),
         link=both(Way(delay_ms=3, jitter_ms=3)),
-        off=f"{BODY}; {JITTER}",
+        off=JITTER,
     ),
     Scenario(
         "generator-saturated-and-service-slow",
@@ -62,7 +61,6 @@ TOGETHER = (
         GeneratorOptions(in_step=True),
         users=60,
         pace=1,
-        off=FLOOR,
     ),
     Scenario(
         "jitter-and-queue",
@@ -78,7 +76,7 @@ TOGETHER = (
         "5 ms of jitter, and a loop that is blocked for 4 of every 12 ms",
         ServiceOptions(delay_ms=2, block="periodic", block_ms=4, block_every_ms=8),
         link=both(Way(delay_ms=2, jitter_ms=5)),
-        off=f"{BODY}; {JITTER}",
+        off=JITTER,
     ),
     Scenario(
         "loss-and-loop-blocked",
@@ -95,7 +93,7 @@ TOGETHER = (
         "its clock is 50 ms ahead and drifts, 5 ms of jitter",
         ServiceOptions(delay_ms=5, clock_offset_ms=50, clock_drift_ppm=100),
         link=both(Way(delay_ms=3, jitter_ms=5)),
-        off=f"{BODY}; {JITTER}",
+        off=JITTER,
     ),
     Scenario(
         "streams-through-delay",
@@ -110,7 +108,6 @@ TOGETHER = (
         "two redirects, 15 ms each way",
         ServiceOptions(delay_ms=5, redirects=2),
         link=both(Way(delay_ms=15)),
-        off=FLOOR,
     ),
     Scenario(
         "overloaded-and-delay",
@@ -120,6 +117,7 @@ TOGETHER = (
         link=LinkOptions("link", Way(delay_ms=10), Way(delay_ms=10)),
         users=30,
         pace=0,
+        off=STALE,
     ),
     Scenario(
         "both-throttled",
