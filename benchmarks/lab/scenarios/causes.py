@@ -20,8 +20,8 @@ __all__ = [
 
 SHORT = (
     "marks are taken up to 0.1 ms from where a packet is seen: sending a request, and a server's"
-    " work between an answer's start and its first packet, count as the network's; where all else is"
-    " as short, that shows"
+    " work between an answer's start and its first packet, count as the network's; where all else"
+    " is as short, that shows"
 )
 OVERTAKEN = (
     "where packets came out of order, how long the answer lay is known from where the event loop"
