@@ -146,6 +146,17 @@ def test_a_servers_shortest_turn_is_no_network(simulate: Simulate, host: int) ->
     ).all()
 
 
+def test_where_everything_queues_the_handshake_tells_the_network(simulate: Simulate) -> None:
+    """The kernel's ticks leave some milliseconds open, and they are no way of the network's."""
+    run = simulate(12, floor_ms=10, queue_floor_ms=100, handshakes=9)
+    windows = _windows(run.rows)
+    means = _joined(windows, "components_ns").mean(axis=0) / MS
+    for part in (Component.NETWORK_OUT, Component.NETWORK_BACK):
+        assert means[part] == pytest.approx(10, abs=0.1)
+    off = np.abs(_joined(windows, "offset_ns") - run.offset)
+    assert (off <= _joined(windows, "bound_ns")).all()
+
+
 def test_a_handshake_with_somebody_between_says_nothing(simulate: Simulate) -> None:
     """Behind a proxy the way to the service is longer than a handshake, and stays the network's."""
     run = simulate(1000, floor_ms=10, handshakes=20)

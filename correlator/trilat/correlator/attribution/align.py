@@ -146,7 +146,7 @@ class _Host:
             floor = np.minimum(high, self._handshake >> 1)
         else:
             beyond = np.maximum(high - low - self._handshake, 0)
-            turn = np.where(beyond <= _TURN_MAX, beyond, 0)
+            turn = np.where(beyond <= _TURN_MAX + _ticks_of_queue(cuts), beyond, 0)
             offset = (low + high - turn) >> 1
             floor, bound = high - turn - offset, high - offset
         out = cuts.gap - offset
@@ -168,6 +168,13 @@ class _Host:
         )
         beyond = (edges[0] - low)[sound]
         return *edges, int(beyond.sum()) // max(beyond.size, 1)
+
+
+def _ticks_of_queue(cuts: Cuts) -> int:
+    """What the kernel's ticks leave open of the queue, where all exchanges waited in one; in ns."""
+    if not cuts.queue_low.min():
+        return 0
+    return int((cuts.queue_high - cuts.queue_low).max())
 
 
 def _upper_ends(cuts: Cuts) -> Int64s:
